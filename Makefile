@@ -1,0 +1,88 @@
+# Every target does its own set-up. `make` alone lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# One stamp per set of extras; newer metadata or pins make it stale.
+SERVER_READY := $(VENV)/.ready-server
+DEV_READY := $(VENV)/.ready-dev
+
+define SPARK_PINS
+import json, sys
+packages = [item["metadata"] for item in json.load(open(sys.argv[1]))["install"]]
+pins = [f"{package['name']}=={package['version']}" for package in packages]
+print(*sorted((pin for pin in pins if not pin.startswith("queenmq=")), key=str.lower), sep="\n")
+endef
+export SPARK_PINS
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup run test lint types bench demo constraints clean
+
+help:
+	@echo "Targets (pass extra arguments as ARGS='...'):"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r target text; do printf '%-14s%s\n' "$$target" "$$text"; done
+
+setup: $(DEV_READY) ## make .venv with the pinned broker and development tools
+
+run: $(SERVER_READY) ## start a broker: make run ARGS='--port 6632'
+	@$(BIN)/queen serve $(ARGS)
+
+test: lint types ## run lint, types and import contracts, then every test: make test ARGS='-k pop'
+	@echo "test: running pytest"
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV_READY) ## check style, formatting and import contracts
+	@echo "lint: checking style, formatting and import contracts"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-logo
+
+types: $(DEV_READY) ## type-check src
+	@echo "types: checking src with mypy"
+	@$(BIN)/mypy
+
+bench: $(SERVER_READY) ## run the benchmark scenarios: make bench ARGS='push'
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+demo: $(SERVER_READY) ## start a broker with sample traffic and its dashboard
+	@$(BIN)/queen demo $(ARGS)
+
+constraints: ## pin the newest dependencies that fit pyproject.toml
+	@echo "constraints: resolving in a fresh environment; the spark extra downloads about 500 MB"
+	@rm -rf build/pins && $(PYTHON) -m venv build/pins
+	@build/pins/bin/python -m pip install --quiet -e '.[server,dev]'
+	@{ echo "# Every dependency of queenmq[server,dev], direct and transitive. Made by: make constraints"; \
+		build/pins/bin/python -m pip freeze --exclude queenmq; } > build/constraints.txt
+	@build/pins/bin/python -m pip install --quiet --dry-run --report build/spark.json '.[server,dev,spark]'
+	@{ echo "# What queenmq[spark] needs beyond constraints.txt. Made by: make constraints"; \
+		build/pins/bin/python -c "$$SPARK_PINS" build/spark.json; } > build/constraints-spark.txt
+	@mv build/constraints.txt build/constraints-spark.txt .
+
+clean: ## remove .venv, caches and build output; data directories stay
+	@echo "clean: removing $(VENV), caches and build output"
+	@rm -rf $(VENV) build dist src/*.egg-info
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/python:
+	@for python in $(PYTHON) python3.13 python3.12 python3.11; do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			echo "setup: making $(VENV) with $$($$python --version)"; \
+			exec $$python -m venv $(VENV); \
+		fi; \
+	done; \
+	echo "Queen needs Python 3.11 or newer: install one, or name it with make PYTHON=/path/to/python." >&2; \
+	exit 1
+
+$(SERVER_READY): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "setup: installing the pinned broker into $(VENV)"
+	@$(PIP_INSTALL) -c constraints.txt -e '.[server]'
+	@touch $@
+
+$(DEV_READY): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "setup: installing the pinned broker and development tools into $(VENV)"
+	@$(PIP_INSTALL) -c constraints.txt -e '.[server,dev]'
+	@touch $@ $(SERVER_READY)

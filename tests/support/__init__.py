@@ -1,0 +1,1 @@
+"""What several test folders share: waiting, processes, data makers. Holds no tests."""

@@ -1,0 +1,40 @@
+"""The package itself: what importing it costs and which version it says it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import queenmq
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("asyncpg", "pyspark", "starlette", "uvicorn")
+
+
+def test_importing_the_package_pulls_in_no_driver_web_stack_or_spark() -> None:
+    script = f"import queenmq, sys; print(*sorted(set(sys.modules) & set({HEAVY!r})))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == []
+
+
+def test_version_is_the_one_in_pyproject() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    assert queenmq.__version__ == project["version"]
+
+
+def test_every_public_name_resolves() -> None:
+    assert sorted(queenmq.__all__) == sorted({"__version__", *queenmq._PUBLIC})
+    for name in queenmq.__all__:
+        assert getattr(queenmq, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        queenmq.nonsense  # noqa: B018 - reading the attribute is the test
