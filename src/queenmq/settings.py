@@ -1,0 +1,119 @@
+"""Settings: flags over environment over file over default. The only reader of the environment.
+
+Each field of Settings is one setting: `port` is the flag `--port`, the variable `QUEEN_PORT` and
+the key `port` of the TOML file named by `--config` or `QUEEN_CONFIG`. A value that cannot be used
+stops the start with a sentence that names it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from queenmq.errors import SettingsError
+
+PREFIX = "QUEEN_"
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Bound = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=86_400_000)]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set. The comment behind each field is its line on the settings page."""
+
+    host: str = "127.0.0.1"  # Address to listen on.
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = (
+        6632  # Port to listen on; 0 picks a free one.
+    )
+    workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1  # Processes that share the port.
+    database_url: str | None = None  # PostgreSQL to use; none starts an embedded one.
+    data_dir: str = "queen-data"  # Where the embedded PostgreSQL keeps its data.
+    db_pool_size: Annotated[int, msgspec.Meta(ge=4, le=500)] = 16  # Connections per process.
+    db_prepared_statements: bool = True  # Off behind a pooler that does not keep them.
+    db_command_timeout_ms: Bound = 30_000  # A statement that takes longer is given up.
+    db_connect_timeout_ms: Bound = 5_000  # How long one connection attempt may take.
+    wake_listen: bool = True  # LISTEN for pushes made elsewhere; off behind a transaction pooler.
+    wake_interval_ms: Milliseconds = 20  # At most one notification per interval is sent.
+    push_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Push calls in flight.
+    push_rows_max: Count = 2_000  # Messages merged into one push call.
+    push_waiting_max: Count = 20_000  # Push requests that may wait; more are refused.
+    push_lock_timeout_ms: Bound = 100  # Lock wait after which a held partition gets its own lane.
+    push_wait_ms: Bound = 10_000  # How long a push waits for a held partition before it is refused.
+    pop_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Pop calls in flight.
+    pop_candidates_max: Count = 256  # Partitions tried in one pop call.
+    pop_waiting_max: Count = 50_000  # Pop requests that may wait; more are refused.
+    pop_poll_min_ms: Bound = 100  # First re-check of a waiting pop that nothing has woken.
+    pop_poll_max_ms: Bound = 1_000  # Re-checks slow down to this.
+    ack_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Ack calls in flight.
+    ack_rows_max: Count = 2_000  # Acks merged into one call.
+    ack_waiting_max: Count = 50_000  # Ack requests that may wait; more are refused.
+    default_batch_size: Count = 1  # Messages of a pop that names no batch.
+    default_timeout_ms: Bound = 30_000  # Wait of a long poll that names no timeout.
+    default_subscription_mode: Literal["", "all", "new"] = ""  # Mode of a group that names none.
+    max_batch_size: Count = 10_000  # Largest batch of a pop.
+    max_timeout_ms: Bound = 600_000  # Longest wait of a pop.
+    max_body_bytes: Count = 64 * 1024 * 1024  # Largest request body.
+    max_header_bytes: Count = 64 * 1024  # Largest request line and headers together.
+    max_items: Count = 50_000  # Most items in one push, ack batch or transaction.
+    max_payload_bytes: Count = 32 * 1024 * 1024  # Largest payload of one message.
+    max_name_length: Annotated[int, msgspec.Meta(ge=1, le=255)] = (
+        255  # Longest name or transaction id.
+    )
+    shutdown_timeout_ms: Bound = 10_000  # Work in flight at a stop is given this long.
+    log_level: Literal["debug", "info", "warning", "error"] = "info"  # Least severe line to log.
+    log_format: Literal["text", "json"] = "text"  # How log lines look.
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    config: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Read all sources and check every value. Flags that are None count as not given."""
+    environ = os.environ if environ is None else environ
+    fields = {field.name: field for field in msgspec.structs.fields(Settings)}
+    given: dict[str, tuple[str, Any]] = {}
+    config = config or environ.get(f"{PREFIX}CONFIG")
+    if config:
+        given.update(_from_file(Path(config), set(fields)))
+    for name in fields:
+        variable = f"{PREFIX}{name.upper()}"
+        if variable in environ:
+            given[name] = (variable, environ[variable])
+    for name, value in (flags or {}).items():
+        if value is not None:
+            given[name] = (f"--{name.replace('_', '-')}", value)
+    values = {
+        name: _convert(source, value, fields[name].type) for name, (source, value) in given.items()
+    }
+    return Settings(**values)
+
+
+def _from_file(path: Path, known: set[str]) -> dict[str, tuple[str, Any]]:
+    try:
+        table = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SettingsError(f"config file {path} cannot be read: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"config file {path} is not valid TOML: {error}") from error
+    for name in table:
+        if name not in known:
+            raise SettingsError(f"config file {path} has the unknown key {name!r}; remove it")
+    return {name: (f"{name} in {path}", value) for name, value in table.items()}
+
+
+def _convert(source: str, value: Any, wanted: Any) -> Any:
+    try:
+        return msgspec.convert(value, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        reason = str(error)
+        raise SettingsError(
+            f"{source} cannot be {value!r}: {reason[0].lower()}{reason[1:]}"
+        ) from error

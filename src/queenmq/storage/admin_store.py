@@ -1,0 +1,71 @@
+"""Queue administration and read models: everything that is not on the hot path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from queenmq.storage.database import Database
+from queenmq.storage.sql_files import load_queries
+
+
+class DeadLetterFilter(NamedTuple):
+    """Which dead letters to list; None means all."""
+
+    queue: str | None
+    consumer_group: str | None
+    partition: str | None
+    start: datetime | None
+    end: datetime | None
+
+
+class AdminStore:
+    """Reads and changes outside the hot path."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = load_queries("admin")
+
+    async def ping(self) -> None:
+        """Raise StorageUnavailable when the database does not answer."""
+        await self._database.fetch_value(self._sql["ping"])
+
+    async def configure_queue(
+        self, name: str, namespace: str, task: str, options: Mapping[str, Any]
+    ) -> tuple[UUID, UUID]:
+        """Create or reconfigure; the ids of the queue and its Default partition."""
+        row = await self._database.fetch_row(
+            self._sql["configure_queue"],
+            name,
+            namespace,
+            task,
+            msgspec.json.encode(options).decode(),
+        )
+        return row[0], row[1]
+
+    async def delete_queue(self, name: str) -> bool:
+        """Remove a queue and all that belongs to it; whether it was there."""
+        return bool(await self._database.fetch_value(self._sql["delete_queue"], name))
+
+    async def clear_queue(self, name: str, partition: str | None) -> int | None:
+        """Drop messages; how many, or None when the queue or partition does not exist."""
+        removed: int | None = await self._database.fetch_value(
+            self._sql["clear_queue"], name, partition
+        )
+        return removed
+
+    async def sweep_lease_partitions(self) -> None:
+        """Forget which partitions long-finished leases covered."""
+        await self._database.fetch(self._sql["sweep_lease_partitions"])
+
+    async def list_dead_letters(
+        self, which: DeadLetterFilter, *, limit: int, offset: int
+    ) -> tuple[list[Mapping[str, Any]], int]:
+        """A page of dead letters, latest failure first, and how many there are in all."""
+        rows = await self._database.fetch(self._sql["list_dead_letters"], *which, limit, offset)
+        total = await self._database.fetch_value(self._sql["count_dead_letters"], *which)
+        return [dict(row) for row in rows], total

@@ -1,0 +1,167 @@
+"""The engine's MessageStore over PostgreSQL: one method per SQL function, columns in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from queenmq.engine.operation import (
+    AckItem,
+    AckResult,
+    LeaseRelease,
+    PartitionKey,
+    PartitionRef,
+    PopCandidate,
+    PopGrant,
+    PushItems,
+    Renewal,
+    Resolved,
+    Scope,
+    Subscription,
+)
+from queenmq.storage.database import Database
+from queenmq.storage.sql_files import load_queries
+
+
+class PostgresMessageStore:
+    """Implements `queenmq.engine.ports.MessageStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = load_queries("calls")
+
+    async def ensure_partitions(
+        self, keys: Sequence[PartitionKey], *, lock_timeout_ms: int
+    ) -> list[PartitionRef]:
+        rows = await self._database.fetch(
+            self._sql["ensure_partitions"],
+            [key.queue for key in keys],
+            [key.partition for key in keys],
+            lock_timeout_ms,
+        )
+        return [_partition_ref(row) for row in rows]
+
+    async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
+        rows = await self._database.fetch(
+            self._sql["find_partitions"],
+            [key.queue for key in keys],
+            [key.partition for key in keys],
+        )
+        return [_partition_ref(row) for row in rows]
+
+    async def push_messages(
+        self, items: PushItems, refs: Sequence[PartitionRef], *, lock_timeout_ms: int
+    ) -> tuple[Sequence[str | None], str]:
+        row = await self._database.fetch_row(
+            self._sql["push_messages"], *_push_columns(items, refs), lock_timeout_ms
+        )
+        return row[0], row[1]
+
+    async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        busy = await self._database.fetch_value(self._sql["find_busy_partitions"], partition_ids)
+        return set(busy)
+
+    async def subscribe_groups(self, starts: Sequence[tuple[Scope, str, Subscription]]) -> None:
+        rows = []
+        for scope, group, subscription in starts:
+            if scope.queue is not None:
+                queues = [scope.queue]
+            else:
+                found = await self._database.fetch(
+                    self._sql["find_queue_names"], scope.namespace, scope.task
+                )
+                queues = [row[0] for row in found]
+            rows += [
+                (name, scope.partition or "", group, subscription.start_time) for name in queues
+            ]
+        if rows:
+            await self._database.fetch(self._sql["subscribe_groups"], *_columns(rows))
+
+    async def pop_sm_resolve(
+        self, pairs: Sequence[tuple[Scope, str]], *, limit: int
+    ) -> list[Resolved]:
+        rows = await self._database.fetch(
+            self._sql["pop_sm_resolve"],
+            [scope.queue for scope, _ in pairs],
+            [scope.namespace for scope, _ in pairs],
+            [scope.task for scope, _ in pairs],
+            [group for _, group in pairs],
+            limit,
+        )
+        return [Resolved(row[0] or (), row[1] or (), row[2]) for row in rows]
+
+    async def pop_messages_batch(self, candidates: Sequence[PopCandidate]) -> list[PopGrant]:
+        rows = await self._database.fetch(self._sql["pop_messages_batch"], *_columns(candidates))
+        return [PopGrant(*row) for row in rows]
+
+    async def pop_sm_release(self, releases: Sequence[LeaseRelease]) -> None:
+        await self._database.fetch(self._sql["pop_sm_release"], *_columns(releases))
+
+    async def ack_messages(
+        self, items: Sequence[AckItem], *, lock_timeout_ms: int
+    ) -> list[AckResult]:
+        rows = await self._database.fetch(
+            self._sql["ack_messages"], *_columns(items), lock_timeout_ms
+        )
+        return [AckResult(*row) for row in rows]
+
+    async def renew_lease(self, lease_id: UUID, *, seconds: int) -> Renewal:
+        return Renewal(*await self._database.fetch_row(self._sql["renew_lease"], lease_id, seconds))
+
+    async def run_transaction(
+        self,
+        items: PushItems,
+        refs: Sequence[PartitionRef],
+        acks: Sequence[AckItem],
+        required_leases: Sequence[UUID],
+        *,
+        lock_timeout_ms: int,
+    ) -> tuple[Sequence[str], Sequence[bool], Sequence[bool | None]]:
+        row = await self._database.fetch_row(
+            self._sql["run_transaction"],
+            *_push_columns(items, refs),
+            *(_columns(acks) if acks else [[]] * len(AckItem._fields)),
+            required_leases,
+            lock_timeout_ms,
+        )
+        return row[0] or (), row[1] or (), row[2] or ()
+
+    async def notify(self, channel: str, payload: str) -> None:
+        """Tell all listeners of the channel."""
+        await self._database.fetch(self._sql["notify"], channel, payload)
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _partition_ref(row: Record) -> PartitionRef:
+    key = PartitionKey(row["queue_name"], row["partition_name"])
+    partition_id = row["partition_id"]
+    return PartitionRef(
+        key=key,
+        partition_id=partition_id,
+        id_text=str(partition_id),
+        queue_id=row["queue_id"],
+        namespace=row["namespace"],
+        task=row["task"],
+        is_encrypted=row["is_encrypted"],
+    )
+
+
+def _push_columns(items: PushItems, refs: Sequence[PartitionRef]) -> list[Any]:
+    """The arguments that push_messages and run_transaction share."""
+    partition_ids = sorted({ref.partition_id for ref in refs})
+    places = {partition_id: place for place, partition_id in enumerate(partition_ids, 1)}
+    return [
+        partition_ids,
+        [places[ref.partition_id] for ref in refs],
+        items.transaction_ids,
+        items.trace_ids,
+        items.payloads,
+        items.producer_subs,
+        None,
+    ]

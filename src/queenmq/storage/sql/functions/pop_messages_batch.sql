@@ -1,0 +1,85 @@
+-- Pop for many requests in one call: lease, fetch, and give back what turned out to be empty.
+--
+-- Arguments and candidate order: see pop_sm_lease. Result: one row per candidate that pop_sm_lease
+-- answered; where outcome is granted, messages is the inside of a JSON array. outcome again means that
+-- something was settled on the way (a poison message, a hole in the sequence) and the candidate is worth
+-- another try. due_ms is the time until the candidate may become deliverable.
+-- Tables and locks: those of pop_sm_lease, settle_poison and pop_sm_release, in that order.
+CREATE OR REPLACE FUNCTION queen.pop_messages_batch(
+    p_requests integer[],
+    p_partition_ids uuid[],
+    p_consumer_groups text[],
+    p_batches integer[],
+    p_auto_acks boolean[],
+    p_lease_seeds uuid[]
+)
+RETURNS TABLE (
+    request integer,
+    partition_id uuid,
+    outcome text,
+    lease_id text,
+    has_more boolean,
+    due_ms double precision,
+    partition_name text,
+    queue_name text,
+    message_count bigint,
+    is_encrypted boolean,
+    messages text
+)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_grants queen.pop_grant[];
+    v_grant queen.pop_grant;
+    v_fetched record;
+BEGIN
+    v_grants := ARRAY(
+        SELECT g FROM queen.pop_sm_lease(p_requests, p_partition_ids, p_consumer_groups, p_batches,
+                                         p_auto_acks, p_lease_seeds) g);
+    FOREACH v_grant IN ARRAY v_grants LOOP
+        CONTINUE WHEN v_grant.outcome = 'granted';
+        IF v_grant.outcome = 'poison' THEN
+            PERFORM queen.settle_poison(v_grant.partition_id, v_grant.consumer_group);
+            v_grant.outcome := 'again';
+        END IF;
+        request := v_grant.request;
+        partition_id := v_grant.partition_id;
+        outcome := v_grant.outcome;
+        due_ms := extract(epoch FROM v_grant.due_at - clock_timestamp())::double precision * 1000;
+        RETURN NEXT;
+    END LOOP;
+    v_grants := ARRAY(SELECT g FROM unnest(v_grants) g WHERE g.outcome = 'granted');
+    due_ms := NULL;
+
+    FOR v_fetched IN SELECT * FROM queen.pop_sm_fetch(v_grants) LOOP
+        request := v_fetched.request;
+        partition_id := v_fetched.partition_id;
+        lease_id := coalesce(v_fetched.lease_id::text, '');
+        has_more := v_fetched.has_more;
+        partition_name := v_fetched.partition_name;
+        queue_name := v_fetched.queue_name;
+        message_count := v_fetched.message_count;
+        is_encrypted := v_fetched.is_encrypted;
+        messages := v_fetched.messages;
+        outcome := 'granted';
+        IF v_fetched.message_count = 0 THEN
+            outcome := 'again';
+            PERFORM queen.pop_sm_release(
+                ARRAY[v_fetched.partition_id], ARRAY[v_fetched.consumer_group],
+                ARRAY[v_fetched.lease_id], ARRAY[v_fetched.end_seq]);
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+
+    -- Only a request with several candidates can hold a lease over several partitions.
+    IF cardinality(p_requests) > p_requests[cardinality(p_requests)] THEN
+        INSERT INTO queen.lease_partitions (lease_id, partition_id, consumer_group)
+        SELECT g.lease_id, g.partition_id, g.consumer_group
+        FROM (SELECT u.*, count(*) OVER (PARTITION BY u.request) AS partitions
+              FROM unnest(v_grants) u WHERE u.lease_id IS NOT NULL) g
+        WHERE g.partitions > 1;
+    END IF;
+END
+$$;

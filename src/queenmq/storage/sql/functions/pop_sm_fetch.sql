@@ -1,0 +1,54 @@
+-- Read the messages of granted ranges as the JSON that goes on the wire.
+--
+-- Arguments: grants of pop_sm_lease. Result: one row per grant; messages is the inside of a JSON array in
+-- seq order, NULL when the range is a hole left by deleted messages. The payload is spliced in as it was
+-- pushed. Reads only what a grant covers, so the cost does not grow with the backlog. Takes no locks.
+CREATE OR REPLACE FUNCTION queen.pop_sm_fetch(p_grants queen.pop_grant[])
+RETURNS TABLE (
+    request integer,
+    partition_id uuid,
+    consumer_group text,
+    lease_id uuid,
+    end_seq bigint,
+    has_more boolean,
+    partition_name text,
+    queue_name text,
+    message_count bigint,
+    is_encrypted boolean,
+    messages text
+)
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT g.request, g.partition_id, g.consumer_group, g.lease_id, g.end_seq, g.has_more,
+           p.name::text, q.name::text, f.message_count, f.is_encrypted, f.messages
+    FROM unnest(p_grants) g
+    JOIN queen.partitions p ON p.id = g.partition_id
+    JOIN queen.queues q ON q.id = p.queue_id
+    CROSS JOIN LATERAL (
+        SELECT ',"queue":' || to_json(q.name) || ',"partition":' || to_json(p.name)
+               || ',"partitionId":"' || g.partition_id || '","leaseId":"' || coalesce(g.lease_id::text, '')
+               || '","consumerGroup":' || to_json(g.consumer_group) || '}' AS tail
+    ) t
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS message_count, bool_or(m.is_encrypted) AS is_encrypted,
+               string_agg(
+                   '{"id":"' || m.id
+                   || '","transactionId":' || coalesce(to_json(m.transaction_id)::text, '"' || m.id || '"')
+                   || ',"traceId":' || coalesce('"' || m.trace_id || '"', 'null')
+                   || ',"data":' || m.payload
+                   || ',"producerSub":' || coalesce(to_json(m.producer_sub)::text, 'null')
+                   || ',"createdAt":"'
+                   || to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+                   || '","retryCount":' || CASE WHEN m.seq = g.after_seq + 1 THEN g.attempts ELSE 0 END
+                   || t.tail, ',') AS messages
+        FROM (
+            SELECT x.* FROM queen.messages x
+            WHERE x.partition_id = g.partition_id AND x.seq > g.after_seq AND x.seq <= g.end_seq
+            ORDER BY x.seq
+        ) m
+    ) f;
+END
+$$;

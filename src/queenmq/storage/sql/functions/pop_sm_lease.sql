@@ -1,0 +1,148 @@
+-- Try to take candidate partitions for many pop requests, and say for each candidate what happened.
+--
+-- Arguments: parallel arrays, one element per candidate. Requests are numbered 1, 2, 3 ... in p_requests;
+-- candidates of one request stand together, in the order in which they are to be taken until p_batches
+-- messages are found. p_lease_seeds is a random uuid per request. A pair (partition, group) that stands
+-- twice goes to its first candidate.
+-- Result: one row per candidate; none for one whose row was locked just then, that stood twice, or whose
+-- partition is gone. outcome: granted (after_seq < seq <= end_seq is taken), spare (the batch
+-- was full before it), held (leased), retry, window, delayed (until due_at), blocked, poison (call
+-- settle_poison, then try again), none (nothing to deliver).
+-- Auto-acked grants move the cursor and leave no lease.
+-- Tables: partition_consumers (insert, row locks, update); partition_lookup, queues, messages (read).
+-- Locks: cursor rows in (partition id, group) order, skipping rows that are locked.
+CREATE OR REPLACE FUNCTION queen.pop_sm_lease(
+    p_requests integer[],
+    p_partition_ids uuid[],
+    p_consumer_groups text[],
+    p_batches integer[],
+    p_auto_acks boolean[],
+    p_lease_seeds uuid[]
+)
+RETURNS SETOF queen.pop_grant
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_now timestamptz;
+BEGIN
+    PERFORM queen.create_cursors(p_partition_ids, p_consumer_groups);
+    v_now := clock_timestamp();
+    RETURN QUERY
+    WITH wanted AS (
+        SELECT DISTINCT ON (u.partition_id, u.consumer_group) u.*
+        FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_seeds)
+             WITH ORDINALITY
+             AS u (request, partition_id, consumer_group, batch, is_auto_ack, seed, ordinal)
+        ORDER BY u.partition_id, u.consumer_group, u.ordinal
+    ), locked AS (
+        SELECT w.request, w.batch, w.is_auto_ack, w.seed, w.ordinal, pc.partition_id, pc.consumer_group,
+               pc.cursor_seq, pc.lease_expires_at, pc.lease_end_seq, pc.retry_at, pc.retry_count,
+               pc.expiry_count, pc.solo_until_seq, pc.blocked_seq
+        FROM wanted w
+        JOIN queen.partition_consumers pc
+            ON pc.partition_id = w.partition_id AND pc.consumer_group = w.consumer_group
+        ORDER BY pc.partition_id, pc.consumer_group
+        FOR UPDATE OF pc SKIP LOCKED
+    ), seen AS (
+        SELECT k.*, l.queue_id, l.last_seq, l.last_message_created_at, q.retry_limit, q.on_poison,
+               q.delayed_processing, q.window_buffer,
+               make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               greatest(k.cursor_seq, l.first_seq - 1) AS after_seq,
+               coalesce(k.lease_expires_at <= v_now, false) AS is_expired,
+               coalesce(k.solo_until_seq > k.cursor_seq, false) AS was_solo
+        FROM locked k
+        JOIN queen.partition_lookup l ON l.partition_id = k.partition_id
+        JOIN queen.queues q ON q.id = l.queue_id
+    ), ruled AS (
+        -- A batch whose lease ran out retryLimit times is leased one message at a time from now on.
+        SELECT s.*,
+               CASE WHEN s.is_expired AND s.expiry_count + 1 >= greatest(s.retry_limit, 1)
+                         AND NOT s.was_solo
+                    THEN s.lease_end_seq ELSE s.solo_until_seq END AS solo_seq
+        FROM seen s
+    ), sized AS (
+        SELECT r.*,
+               CASE WHEN r.solo_seq > r.after_seq THEN 1 ELSE r.batch END AS quota,
+               CASE WHEN r.delayed_processing = 0 THEN r.last_seq
+                    ELSE (SELECT max(d.seq) FROM (
+                              SELECT m.seq, m.created_at FROM queen.messages m
+                              WHERE m.partition_id = r.partition_id AND m.seq > r.after_seq
+                              ORDER BY m.seq LIMIT r.batch) d
+                          WHERE d.created_at <= v_now - make_interval(secs => r.delayed_processing))
+               END AS due_seq
+        FROM ruled r
+    ), judged AS (
+        SELECT z.*,
+               CASE WHEN z.lease_expires_at > v_now THEN 'held'
+                    WHEN z.blocked_seq IS NOT NULL AND z.on_poison = 'block' THEN 'blocked'
+                    WHEN z.is_expired AND z.was_solo THEN 'poison'
+                    WHEN z.last_seq <= z.after_seq THEN 'none'
+                    WHEN z.retry_at > v_now THEN 'retry'
+                    WHEN z.window_buffer > 0 AND z.last_message_created_at
+                         > v_now - make_interval(secs => z.window_buffer) THEN 'window'
+                    WHEN z.due_seq IS NULL THEN 'delayed'
+                    ELSE 'granted' END AS verdict
+        FROM sized z
+    ), shared AS (
+        SELECT j.*,
+               CASE WHEN j.verdict = 'granted' THEN greatest(0, least(
+                   j.quota, j.due_seq - j.after_seq,
+                   j.batch - coalesce(sum(CASE WHEN j.verdict = 'granted'
+                                               THEN least(j.quota, j.due_seq - j.after_seq) END)
+                       OVER (PARTITION BY j.request ORDER BY j.ordinal
+                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)))::bigint
+                    ELSE 0 END AS take
+        FROM judged j
+    ), named AS MATERIALIZED (
+        -- One lease id per request: random, but with the first partition it covers inside (find_lease).
+        SELECT h.*, CASE WHEN h.take > 0 AND NOT h.is_auto_ack
+                         THEN (substr(h.first_id, 1, 14) || '8' || substr(h.first_id, 16, 3)
+                               || substr(h.seed::text, 19))::uuid END AS new_lease
+        FROM (SELECT s.*, (array_agg(s.partition_id::text) FILTER (WHERE s.take > 0)
+                               OVER (PARTITION BY s.request ORDER BY s.ordinal
+                                     ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING))[1]
+                     AS first_id FROM shared s) h
+    ), taken AS (
+        UPDATE queen.partition_consumers pc
+        SET lease_id = coalesce(n.new_lease, pc.lease_id),
+            lease_acquired_at = CASE WHEN n.is_auto_ack THEN pc.lease_acquired_at ELSE v_now END,
+            lease_expires_at = CASE WHEN n.is_auto_ack THEN NULL ELSE v_now + n.lease_time END,
+            lease_end_seq = n.after_seq + n.take,
+            cursor_seq = CASE WHEN n.is_auto_ack THEN n.after_seq + n.take ELSE n.after_seq END,
+            retry_count = CASE WHEN n.is_auto_ack OR pc.retry_seq <= n.after_seq
+                               THEN 0 ELSE pc.retry_count END,
+            retry_seq = CASE WHEN n.is_auto_ack OR pc.retry_seq <= n.after_seq
+                             THEN NULL ELSE pc.retry_seq END,
+            retry_at = NULL,
+            expiry_count = CASE WHEN n.is_auto_ack THEN 0
+                                WHEN n.is_expired THEN pc.expiry_count + 1 ELSE pc.expiry_count END,
+            solo_until_seq = CASE WHEN n.solo_seq > n.after_seq AND NOT n.is_auto_ack
+                                  THEN n.solo_seq END,
+            blocked_seq = NULL,
+            last_served_at = v_now,
+            last_consumed_at = CASE WHEN n.is_auto_ack THEN v_now ELSE pc.last_consumed_at END,
+            total_consumed = pc.total_consumed + CASE WHEN n.is_auto_ack THEN n.take ELSE 0 END,
+            total_batches = pc.total_batches + 1
+        FROM named n
+        WHERE n.take > 0
+          AND pc.partition_id = n.partition_id AND pc.consumer_group = n.consumer_group
+    )
+    SELECT n.request, n.partition_id, n.consumer_group,
+           CASE WHEN n.take > 0 THEN 'granted' WHEN n.verdict = 'granted' THEN 'spare'
+                ELSE n.verdict END,
+           n.new_lease, n.after_seq, n.after_seq + n.take,
+           n.retry_count + n.expiry_count + n.is_expired::integer,
+           n.last_seq > n.after_seq + n.take,
+           CASE n.verdict
+               WHEN 'held' THEN n.lease_expires_at
+               WHEN 'retry' THEN n.retry_at
+               WHEN 'window' THEN n.last_message_created_at + make_interval(secs => n.window_buffer)
+               WHEN 'delayed' THEN (
+                   SELECT m.created_at + make_interval(secs => n.delayed_processing)
+                   FROM queen.messages m
+                   WHERE m.partition_id = n.partition_id AND m.seq > n.after_seq
+                   ORDER BY m.seq LIMIT 1) END
+    FROM named n;
+END
+$$;

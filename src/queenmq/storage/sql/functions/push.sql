@@ -1,0 +1,48 @@
+-- Push one message inside the caller's own transaction: it becomes visible to consumers when, and only if,
+-- that transaction commits.
+--
+--   BEGIN;
+--   UPDATE accounts SET ...;
+--   SELECT queen.push('orders', '{"id": 1}', partition => 'customer-42');
+--   COMMIT;
+--
+-- The partition stays locked until the caller commits: other producers to it wait, so keep such
+-- transactions short. Result: the message id; for a repeated transaction_id the id of the stored message.
+-- Consumers are woken on commit.
+-- Errors: QN002 the queue is at its maxSize; 22023 a name is empty, too long.
+CREATE OR REPLACE FUNCTION queen.push(
+    queue text,
+    payload json,
+    partition text DEFAULT 'Default',
+    transaction_id text DEFAULT NULL,
+    trace_id uuid DEFAULT NULL
+)
+RETURNS uuid
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    v_partition_id uuid;
+    v_pushed record;
+BEGIN
+    IF coalesce(queue, '') = '' OR coalesce(partition, '') = ''
+       OR length(queue) > 255 OR length(partition) > 255 OR length(transaction_id) NOT BETWEEN 1 AND 255 THEN
+        RAISE EXCEPTION 'queue, partition and transaction_id must have 1 to 255 characters'
+            USING ERRCODE = '22023';
+    END IF;
+    IF payload IS NULL THEN
+        payload := 'null';
+    END IF;
+    SELECT e.partition_id INTO v_partition_id
+    FROM queen.ensure_partitions(ARRAY[queue], ARRAY[partition], NULL) e;
+    SELECT * INTO v_pushed FROM queen.push_messages(
+        ARRAY[v_partition_id], ARRAY[1], ARRAY[transaction_id], ARRAY[trace_id], ARRAY[payload::text],
+        NULL, NULL, NULL);
+    IF v_pushed.outcomes = 'f' THEN
+        RAISE EXCEPTION 'queue % is full', queue USING ERRCODE = 'QN002';
+    END IF;
+    -- No broker is the sender, so all of them listen.
+    PERFORM pg_notify('queen_wake', json_build_object('from', '', 'queues', json_build_array(queue))::text);
+    RETURN v_pushed.message_ids[1]::uuid;
+END
+$$;

@@ -1,0 +1,131 @@
+-- Store the items of one or many push requests; all of them or, on an error, none.
+--
+-- Arguments: p_partition_ids holds the distinct partitions in ascending order; every other array but the
+-- last has one element per item, in push order, p_item_partitions being positions in p_partition_ids. An
+-- array that would hold only NULLs may be NULL. p_lock_timeout_ms bounds the wait for each partition's
+-- row; NULL leaves the caller's own setting.
+-- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
+-- stored winner), f refused because the queue is at its maxSize (no id).
+-- Tables: partition_lookup (row locks, update), messages (insert).
+-- Locks: lookup rows in partition id order, held to commit; then, for queues with a maxSize, an advisory
+-- lock per queue in id order. Nothing is locked after that.
+-- Errors: QN001 a partition does not exist any more; 55P03 a row stayed locked for p_lock_timeout_ms.
+CREATE OR REPLACE FUNCTION queen.push_messages(
+    p_partition_ids uuid[],
+    p_item_partitions integer[],
+    p_transaction_ids text[],
+    p_trace_ids uuid[],
+    p_payloads text[],
+    p_producer_subs text[],
+    p_encrypted boolean[],
+    p_lock_timeout_ms integer,
+    OUT message_ids text[],
+    OUT outcomes text
+)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    -- The part of seq that a message id carries.
+    c_seq_bits CONSTANT bigint := (1::bigint << 40) - 1;
+    v_found uuid[];
+    v_queue_ids uuid[];
+    v_last_seqs bigint[];
+    v_times timestamptz[];
+    v_prefixes text[];
+    v_rooms bigint[];
+BEGIN
+    IF p_lock_timeout_ms IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
+    END IF;
+
+    -- Lock first, then look: a statement's snapshot is older than its lock wait, so the duplicate check
+    -- below must be a statement of its own.
+    SELECT array_agg(l.partition_id), array_agg(l.queue_id), array_agg(l.last_seq),
+           array_agg(l.last_message_created_at)
+    INTO v_found, v_queue_ids, v_last_seqs, v_times
+    FROM (
+        SELECT partition_id, queue_id, last_seq, last_message_created_at
+        FROM queen.partition_lookup
+        WHERE partition_id = ANY (p_partition_ids)
+        ORDER BY partition_id
+        FOR NO KEY UPDATE
+    ) l;
+    IF v_found IS DISTINCT FROM p_partition_ids THEN
+        RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';
+    END IF;
+    -- Under the lock, and never behind the partition's newest message: a clock step back must not
+    -- break the order of created_at, which delays, windows and seeks rely on.
+    SELECT array_agg(u.t ORDER BY u.n),
+           array_agg(queen.message_id_prefix(v_found[u.n], u.t) ORDER BY u.n)
+    INTO v_times, v_prefixes
+    FROM (
+        SELECT greatest(t, clock_timestamp()) AS t, n FROM unnest(v_times) WITH ORDINALITY AS w (t, n)
+    ) u;
+    v_rooms := queen.queue_rooms(v_queue_ids, p_item_partitions);
+
+    WITH judged AS (
+        SELECT i.ordinal, i.k, i.tx, i.trace_id, i.payload, i.producer_sub, i.is_encrypted,
+               w.id AS winner,
+               i.tx IS NOT NULL
+                   AND row_number() OVER (PARTITION BY i.k, i.tx ORDER BY i.ordinal) > 1 AS is_repeat
+        FROM unnest(p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
+                    p_encrypted)
+             WITH ORDINALITY AS i (k, tx, trace_id, payload, producer_sub, is_encrypted, ordinal)
+        LEFT JOIN LATERAL (
+            SELECT m.id FROM queen.messages m
+            WHERE m.partition_id = v_found[i.k] AND m.transaction_id = i.tx
+            UNION ALL
+            SELECT m.id FROM queen.messages m
+            WHERE m.partition_id = v_found[i.k]
+              AND m.seq = queen.seq_of_message_id(v_found[i.k], i.tx)
+              AND m.id::text = i.tx AND m.transaction_id IS NULL
+            LIMIT 1
+        ) w ON i.tx IS NOT NULL
+    ), counted AS (
+        SELECT j.*, j.winner IS NULL AND NOT j.is_repeat AS is_new,
+               count(*) FILTER (WHERE j.winner IS NULL AND NOT j.is_repeat)
+                   OVER (PARTITION BY j.k ORDER BY j.ordinal) AS place
+        FROM judged j
+    ), numbered AS MATERIALIZED (
+        SELECT c.*, v_last_seqs[c.k] + c.place AS seq,
+               c.is_new AND (v_rooms IS NULL OR c.place <= coalesce(v_rooms[c.k], c.place)) AS is_stored,
+               CASE WHEN c.is_new
+                    THEN (v_prefixes[c.k] || lpad(to_hex((v_last_seqs[c.k] + c.place) & c_seq_bits),
+                                                  10, '0'))::uuid
+                    ELSE c.winner END AS id
+        FROM counted c
+    ), stored AS (
+        INSERT INTO queen.messages (partition_id, seq, id, queue_id, transaction_id, trace_id,
+                                    created_at, producer_sub, is_encrypted, payload)
+        SELECT v_found[n.k], n.seq, n.id, v_queue_ids[n.k], n.tx, n.trace_id,
+               v_times[n.k], n.producer_sub, coalesce(n.is_encrypted, false), n.payload::json
+        FROM numbered n
+        WHERE n.is_stored
+        ORDER BY n.k, n.seq
+    ), moved AS (
+        UPDATE queen.partition_lookup l
+        SET last_seq = h.seq,
+            last_message_id = (v_prefixes[h.k] || lpad(to_hex(h.seq & c_seq_bits), 10, '0'))::uuid,
+            last_message_created_at = v_times[h.k]
+        FROM (
+            SELECT n.k, v_found[n.k] AS partition_id, max(n.seq) AS seq
+            FROM numbered n WHERE n.is_stored GROUP BY n.k
+        ) h
+        WHERE l.partition_id = h.partition_id
+    )
+    SELECT array_agg(r.id ORDER BY r.ordinal), string_agg(r.outcome, '' ORDER BY r.ordinal)
+    INTO message_ids, outcomes
+    FROM (
+        SELECT n.ordinal,
+               CASE WHEN n.is_stored THEN 'q' WHEN n.is_new THEN 'f'
+                    -- A repeat of an item that was refused is refused as well.
+                    WHEN n.is_repeat AND n.winner IS NULL
+                         AND NOT first_value(n.is_stored) OVER same THEN 'f'
+                    ELSE 'd' END AS outcome,
+               coalesce(n.id, first_value(n.id) OVER same)::text AS id
+        FROM numbered n
+        WINDOW same AS (PARTITION BY n.k, n.tx ORDER BY n.ordinal)
+    ) r;
+END
+$$;

@@ -1,0 +1,87 @@
+-- Push and ack in one transaction: all of it, or nothing and an error that says which part failed.
+--
+-- Arguments: those of push_messages and ack_messages, and the leases that must not have been lost.
+-- Result: the message ids of the pushed items, and for each ack whether it made a dead letter.
+-- A named lease is lost when it has expired or was taken over before its messages were acked.
+-- Errors: QN010 an ack was refused, QN011 a lease was lost, QN012 a pushed transaction id is a duplicate,
+-- QN002 a queue is at its maxSize, QN001 a partition does not exist any more.
+-- Locks: cursor rows first, then lookup rows, each in key order: two transactions cannot wait in a circle.
+CREATE OR REPLACE FUNCTION queen.run_transaction(
+    p_partition_ids uuid[],
+    p_item_partitions integer[],
+    p_transaction_ids text[],
+    p_trace_ids uuid[],
+    p_payloads text[],
+    p_producer_subs text[],
+    p_encrypted boolean[],
+    p_ack_partition_ids uuid[],
+    p_ack_consumer_groups text[],
+    p_ack_transaction_ids text[],
+    p_ack_lease_ids uuid[],
+    p_ack_statuses text[],
+    p_ack_errors text[],
+    p_required_leases uuid[],
+    p_lock_timeout_ms integer,
+    OUT message_ids text[],
+    OUT is_dlq boolean[],
+    OUT has_more boolean[]
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_outcomes text;
+    v_problem text;
+BEGIN
+    PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
+    PERFORM FROM queen.partition_consumers pc
+    WHERE (pc.partition_id, pc.consumer_group) IN (
+        SELECT u.p, u.g FROM unnest(p_ack_partition_ids, p_ack_consumer_groups) AS u (p, g)
+        UNION
+        SELECT f.partition_id, f.consumer_group
+        FROM unnest(p_required_leases) AS r (lease_id), queen.find_lease(r.lease_id) f)
+    ORDER BY pc.partition_id, pc.consumer_group
+    FOR UPDATE OF pc;
+
+    SELECT r.lease_id::text INTO v_problem
+    FROM unnest(p_required_leases) AS r (lease_id)
+    WHERE NOT EXISTS (
+        SELECT FROM queen.find_lease(r.lease_id) f
+        JOIN queen.partition_consumers pc
+            ON pc.partition_id = f.partition_id AND pc.consumer_group = f.consumer_group
+        WHERE pc.lease_id = r.lease_id
+          AND (pc.lease_expires_at > clock_timestamp()
+               OR (pc.lease_expires_at IS NULL AND pc.cursor_seq >= pc.lease_end_seq)))
+    LIMIT 1;
+    IF v_problem IS NOT NULL THEN
+        RAISE EXCEPTION 'Lease % was lost before its messages were acknowledged; pop them again', v_problem
+            USING ERRCODE = 'QN011';
+    END IF;
+
+    IF cardinality(p_partition_ids) > 0 THEN
+        SELECT r.message_ids, r.outcomes INTO message_ids, v_outcomes
+        FROM queen.push_messages(p_partition_ids, p_item_partitions, p_transaction_ids, p_trace_ids,
+                                 p_payloads, p_producer_subs, p_encrypted, NULL) r;
+        IF strpos(v_outcomes, 'f') > 0 THEN
+            RAISE EXCEPTION 'The queue of push item % is full', strpos(v_outcomes, 'f') - 1
+                USING ERRCODE = 'QN002';
+        ELSIF strpos(v_outcomes, 'd') > 0 THEN
+            RAISE EXCEPTION 'Duplicate transactionId % in push item %',
+                p_transaction_ids[strpos(v_outcomes, 'd')], strpos(v_outcomes, 'd') - 1
+                USING ERRCODE = 'QN012';
+        END IF;
+    END IF;
+
+    IF cardinality(p_ack_partition_ids) > 0 THEN
+        SELECT array_agg(a.dlq ORDER BY a.ordinal), array_agg(a.has_more ORDER BY a.ordinal),
+               min(format('%s (ack of %s)', coalesce(a.error, 'Not applied'),
+                          p_ack_transaction_ids[a.ordinal]))
+                   FILTER (WHERE NOT a.success)
+        INTO is_dlq, has_more, v_problem
+        FROM queen.ack_messages(p_ack_partition_ids, p_ack_consumer_groups, p_ack_transaction_ids,
+                                p_ack_lease_ids, p_ack_statuses, p_ack_errors, true, NULL) a;
+        IF v_problem IS NOT NULL THEN
+            RAISE EXCEPTION '%', v_problem USING ERRCODE = 'QN010';
+        END IF;
+    END IF;
+END
+$$;

@@ -1,0 +1,44 @@
+-- Decide about a message whose lease ran out while it was leased alone, after its batch had already run
+-- out retryLimit times: its consumer dies on it.
+--
+-- The queue's on_poison says what happens: dlq (dead letter, go on), skip (go on), block (the partition
+-- stops for this group until somebody acks, seeks or changes the setting).
+-- Does nothing unless that is still the state of the row.
+-- Tables: partition_consumers (row lock, update), dead_letter_queue (insert), messages, queues (read).
+CREATE OR REPLACE FUNCTION queen.settle_poison(p_partition_id uuid, p_consumer_group text)
+RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_row queen.partition_consumers;
+    v_on_poison text;
+    v_seq bigint;
+BEGIN
+    SELECT * INTO v_row FROM queen.partition_consumers
+    WHERE partition_id = p_partition_id AND consumer_group = p_consumer_group
+    FOR UPDATE;
+    IF v_row.solo_until_seq IS NULL OR v_row.lease_expires_at IS NULL
+       OR v_row.lease_expires_at > clock_timestamp() THEN
+        RETURN;
+    END IF;
+    SELECT on_poison INTO v_on_poison FROM queen.queues WHERE id = v_row.queue_id;
+    v_seq := v_row.lease_end_seq;
+    IF v_on_poison = 'block' THEN
+        UPDATE queen.partition_consumers
+        SET lease_expires_at = NULL, blocked_seq = v_seq
+        WHERE partition_id = p_partition_id AND consumer_group = p_consumer_group;
+        RETURN;
+    END IF;
+    IF v_on_poison = 'dlq' THEN
+        PERFORM queen.dead_letter(
+            p_partition_id, p_consumer_group, v_seq, v_row.expiry_count + 1,
+            format('Lease expired %s times without an ack: the consumer may die on this message',
+                   v_row.expiry_count + 1));
+    END IF;
+    UPDATE queen.partition_consumers
+    SET lease_expires_at = NULL, cursor_seq = v_seq, expiry_count = 0, retry_count = 0, retry_seq = NULL,
+        solo_until_seq = nullif(greatest(solo_until_seq, v_seq), v_seq),
+        last_consumed_at = clock_timestamp(), total_consumed = total_consumed + 1
+    WHERE partition_id = p_partition_id AND consumer_group = p_consumer_group;
+END
+$$;

@@ -1,0 +1,41 @@
+-- name: configure_queue
+SELECT queue_id, partition_id FROM queen.configure_queue($1, $2, $3, $4::jsonb);
+
+-- name: delete_queue
+SELECT queen.delete_queue($1);
+
+-- name: clear_queue
+SELECT queen.clear_queue($1, $2);
+
+-- name: ping
+SELECT 1;
+
+-- name: sweep_lease_partitions
+DELETE FROM queen.lease_partitions lp
+WHERE lp.created_at < now() - interval '1 hour'
+  AND NOT EXISTS (
+      SELECT FROM queen.partition_consumers pc
+      WHERE pc.partition_id = lp.partition_id AND pc.consumer_group = lp.consumer_group
+        AND pc.lease_id = lp.lease_id AND pc.lease_expires_at > now());
+
+-- name: list_dead_letters
+SELECT d.message_id::text AS id, d.transaction_id::text, d.partition_id::text, q.name::text AS queue,
+       p.name::text AS partition, d.consumer_group::text, d.error_message, d.retry_count,
+       d.payload::text AS payload, d.is_encrypted, d.producer_sub, d.created_at, d.failed_at
+FROM queen.dead_letter_queue d
+JOIN queen.partitions p ON p.id = d.partition_id
+JOIN queen.queues q ON q.id = d.queue_id
+WHERE ($1::text IS NULL OR q.name = $1) AND ($2::text IS NULL OR d.consumer_group = $2)
+  AND ($3::text IS NULL OR p.name = $3)
+  AND ($4::timestamptz IS NULL OR d.failed_at >= $4) AND ($5::timestamptz IS NULL OR d.failed_at <= $5)
+ORDER BY d.failed_at DESC, d.seq DESC
+LIMIT $6 OFFSET $7;
+
+-- name: count_dead_letters
+SELECT count(*)
+FROM queen.dead_letter_queue d
+JOIN queen.partitions p ON p.id = d.partition_id
+JOIN queen.queues q ON q.id = d.queue_id
+WHERE ($1::text IS NULL OR q.name = $1) AND ($2::text IS NULL OR d.consumer_group = $2)
+  AND ($3::text IS NULL OR p.name = $3)
+  AND ($4::timestamptz IS NULL OR d.failed_at >= $4) AND ($5::timestamptz IS NULL OR d.failed_at <= $5);

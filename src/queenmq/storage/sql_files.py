@@ -1,0 +1,42 @@
+"""Loads the SQL that lives in .sql files: named queries, migrations and functions."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import NamedTuple
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+class SqlFile(NamedTuple):
+    """One file: its name without the ending, its text, and a checksum of the text."""
+
+    name: str
+    text: str
+    checksum: str
+
+
+def _folder(name: str) -> Traversable:
+    return resources.files("queenmq.storage") / "sql" / name
+
+
+def load_folder(name: str) -> list[SqlFile]:
+    """All files of a folder, in name order."""
+    files = []
+    for file in sorted(_folder(name).iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".sql"):
+            text = file.read_text(encoding="utf-8")
+            checksum = hashlib.sha256(text.encode()).hexdigest()
+            files.append(SqlFile(file.name.removesuffix(".sql"), text, checksum))
+    return files
+
+
+@functools.cache
+def load_queries(name: str) -> dict[str, str]:
+    """The named queries of one file of `queries/`."""
+    parts = _NAME.split((_folder("queries") / f"{name}.sql").read_text(encoding="utf-8"))
+    return dict(zip(parts[1::2], (text.strip() for text in parts[2::2]), strict=True))
