@@ -1,0 +1,99 @@
+"""Ack: joins concurrent requests into few calls, and tells the pop side what came free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from queenmq.engine.batcher import Batcher
+from queenmq.engine.dispatcher import Dispatcher
+from queenmq.engine.operation import AckItem, AckResult, PartitionKey
+from queenmq.engine.ports import MessageStore
+from queenmq.errors import QueenError, StorageRejected, StorageUnavailable
+
+#: Called with the partition, its names and the group when a partition may be popped again.
+Freed = Callable[[UUID, PartitionKey, str], None]
+
+
+class AckEntry:
+    """One ack request on its way through a call."""
+
+    __slots__ = ("future", "items", "keys", "weight")
+
+    def __init__(self, items: Sequence[AckItem], future: asyncio.Future[list[AckResult]]) -> None:
+        self.items = items
+        self.future = future
+        self.weight = len(items)
+        self.keys = {(item.partition_id, item.consumer_group) for item in items}
+
+
+class AckService:
+    """The ack path of a broker."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        *,
+        calls_max: int,
+        rows_max: int,
+        waiting_max: int,
+        lock_timeout_ms: int,
+        on_freed: Freed,
+    ) -> None:
+        self._store = store
+        self._waiting_max = waiting_max
+        self._lock_timeout_ms = lock_timeout_ms
+        self._on_freed = on_freed
+        self._dispatcher: Dispatcher[AckEntry] = Dispatcher(
+            "ack", Batcher(calls_max=calls_max, weight_max=rows_max), self._run
+        )
+
+    async def ack(self, items: Sequence[AckItem]) -> list[AckResult]:
+        """Settle the items of one request; one result per item, in order."""
+        if not items:
+            return []
+        if self._dispatcher.depth >= self._waiting_max:
+            raise StorageUnavailable(
+                f"{self._waiting_max} acks already wait; nothing was changed, try again"
+            )
+        entry = AckEntry(items, asyncio.get_running_loop().create_future())
+        self._dispatcher.add(entry)
+        return await entry.future
+
+    async def drain(self) -> None:
+        """Wait until every ack has its answer."""
+        await self._dispatcher.drain()
+
+    async def _run(self, batch: list[AckEntry]) -> None:
+        items = [item for entry in batch for item in entry.items]
+        try:
+            results = await self._store.ack_messages(items, lock_timeout_ms=self._lock_timeout_ms)
+        except StorageRejected as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            for entry in batch:
+                await self._run([entry])
+        except QueenError as error:
+            _fail(batch, error)
+        else:
+            at = 0
+            for entry in batch:
+                mine = results[at : at + entry.weight]
+                at += entry.weight
+                if not entry.future.done():
+                    entry.future.set_result(mine)
+            self._tell_freed(items, results)
+
+    def _tell_freed(self, items: Sequence[AckItem], results: Sequence[AckResult]) -> None:
+        for item, result in zip(items, results, strict=True):
+            if result.lease_released and result.has_more and result.queue_name is not None:
+                key = PartitionKey(result.queue_name, result.partition_name or "")
+                self._on_freed(item.partition_id, key, item.consumer_group)
+
+
+def _fail(batch: Sequence[AckEntry], error: QueenError) -> None:
+    for entry in batch:
+        if not entry.future.done():
+            entry.future.set_exception(error)

@@ -1,0 +1,102 @@
+"""Which waiting requests go into the next database call. Pure: no clock, no I/O.
+
+Natural batching: a call leaves as soon as one of the few call slots is free and takes everything
+that has gathered meanwhile. Two calls in flight never share a key (a partition, or a partition and
+group), so they never wait for each other's row locks, and requests for one key go out in arrival
+order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+
+class Entry(Protocol):
+    """A waiting request: the keys it touches and how many rows it adds to a call."""
+
+    @property
+    def keys(self) -> Iterable[Hashable]: ...
+
+    @property
+    def weight(self) -> int: ...
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Batcher(Generic[E]):
+    """Holds requests from arrival until their call has ended."""
+
+    def __init__(self, *, calls_max: int, weight_max: int) -> None:
+        self._calls_max = calls_max
+        self._weight_max = weight_max
+        self._waiting: deque[E] = deque()
+        self._busy_keys: set[Hashable] = set()
+        self._calls = 0
+
+    def __len__(self) -> int:
+        """How many requests wait for a call."""
+        return len(self._waiting)
+
+    @property
+    def calls(self) -> int:
+        """How many calls are in flight."""
+        return self._calls
+
+    def add(self, entry: E) -> None:
+        """A request has arrived."""
+        self._waiting.append(entry)
+
+    def put_back(self, entries: Iterable[E]) -> None:
+        """Requests of a call that has to be made again; they keep their place before all others."""
+        self._waiting.extendleft(reversed(list(entries)))
+
+    def discard(self, entry: E) -> bool:
+        """Forget a request that still waits; False when it is in flight or was never here."""
+        try:
+            self._waiting.remove(entry)
+        except ValueError:
+            return False
+        return True
+
+    def take(self) -> list[E]:
+        """The requests of the next call; empty when no slot is free or everything has to wait.
+
+        A request that is held back by a key in flight holds back the later ones with its keys, too.
+        One request may pass the weight limit alone; it is never split.
+        """
+        if self._calls >= self._calls_max or not self._waiting:
+            return []
+        batch: list[E] = []
+        held_back: list[E] = []
+        held_keys: set[Hashable] = set()
+        weight = 0
+        busy = self._busy_keys
+        # Bound the scan: a long row of requests for one busy key must not be walked for every call.
+        scan_left = 4 * self._weight_max
+        while self._waiting and scan_left:
+            scan_left -= 1
+            entry = self._waiting[0]
+            if batch and weight + entry.weight > self._weight_max:
+                break
+            self._waiting.popleft()
+            if any(key in busy or key in held_keys for key in entry.keys):
+                held_keys.update(entry.keys)
+                held_back.append(entry)
+                continue
+            batch.append(entry)
+            weight += entry.weight
+        self.put_back(held_back)
+        if batch:
+            self._calls += 1
+            for entry in batch:
+                busy.update(entry.keys)
+        return batch
+
+    def finish(self, batch: Iterable[E]) -> None:
+        """A call has ended: its slot and keys are free."""
+        self._calls -= 1
+        for entry in batch:
+            self._busy_keys.difference_update(entry.keys)

@@ -1,0 +1,143 @@
+"""The broker's memory of which partitions exist, so that a push touches no catalogue table.
+
+An entry may be stale: a queue can be deleted by anybody. The push function notices (PartitionGone),
+the entry is forgotten and looked up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from queenmq.engine.operation import PartitionKey, PartitionRef
+from queenmq.engine.ports import MessageStore
+from queenmq.errors import PartitionBusy, QueenError
+
+#: Partitions created or looked up by one call.
+_KEYS_PER_CALL = 500
+#: Remembered partitions; about 0.6 KB each.
+_ENTRIES_MAX = 100_000
+
+
+class Catalogue:
+    """Names to partitions. Look-ups of many requests share calls; one bad name fails alone."""
+
+    def __init__(self, store: MessageStore, *, lock_timeout_ms: int, wait_ms: int) -> None:
+        self._store = store
+        self._lock_timeout_ms = lock_timeout_ms
+        self._wait_ms = wait_ms
+        self._refs: OrderedDict[PartitionKey, PartitionRef] = OrderedDict()
+        self._wanted: dict[PartitionKey, asyncio.Future[PartitionRef]] = {}
+        self._runner: asyncio.Task[None] | None = None
+        self._stuck: set[asyncio.Task[None]] = set()
+
+    def get(self, key: PartitionKey) -> PartitionRef | None:
+        """The partition if it is remembered."""
+        return self._refs.get(key)
+
+    def forget(self, keys: Iterable[PartitionKey]) -> None:
+        """Drop entries that turned out to be stale."""
+        for key in keys:
+            self._refs.pop(key, None)
+
+    def forget_queue(self, queue: str) -> None:
+        """Drop all entries of a queue."""
+        self.forget([key for key in self._refs if key.queue == queue])
+
+    async def ensure(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
+        """The partitions with these names in order, created where needed."""
+        refs = self._refs
+        missing = {key for key in keys if key not in refs}
+        if not missing:
+            return [refs[key] for key in keys]
+        found = await asyncio.gather(*(self._want(key) for key in missing), return_exceptions=True)
+        for result in found:
+            if isinstance(result, BaseException):
+                raise result
+        # Not from the memory: an entry may have been evicted or forgotten meanwhile.
+        made = {ref.key: ref for ref in found if isinstance(ref, PartitionRef)}
+        return [made[key] if key in made else refs[key] for key in keys]
+
+    async def find(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionRef]:
+        """Those of the named partitions that exist; creates nothing."""
+        found: dict[PartitionKey, PartitionRef] = {}
+        unknown = []
+        for key in keys:
+            if ref := self._refs.get(key):
+                found[key] = ref
+            else:
+                unknown.append(key)
+        for ref in await self._store.find_partitions(unknown) if unknown else ():
+            self._remember(ref)
+            found[ref.key] = ref
+        return found
+
+    def _want(self, key: PartitionKey) -> asyncio.Future[PartitionRef]:
+        future = self._wanted.get(key)
+        if future is None:
+            future = self._wanted[key] = asyncio.get_running_loop().create_future()
+            if self._runner is None:
+                self._runner = asyncio.create_task(self._run(), name="catalogue")
+        # Shielded: a caller that is cancelled must not take the answer from the others.
+        return asyncio.shield(future)
+
+    async def _run(self) -> None:
+        started: set[PartitionKey] = set()
+        try:
+            while keys := [key for key in self._wanted if key not in started][:_KEYS_PER_CALL]:
+                started.update(keys)
+                await self._create(keys)
+                started.intersection_update(self._wanted)
+        finally:
+            self._runner = None
+
+    async def _create(self, keys: list[PartitionKey]) -> None:
+        try:
+            refs = await self._store.ensure_partitions(keys, lock_timeout_ms=self._lock_timeout_ms)
+        except PartitionBusy:
+            # Somebody creates one of these in a transaction of their own. Let each wait by itself.
+            for key in keys:
+                task = asyncio.create_task(self._create_alone(key), name="catalogue-stuck")
+                self._stuck.add(task)
+                task.add_done_callback(self._stuck.discard)
+        except QueenError as error:
+            for key in keys:
+                self._answer(key, error)
+        else:
+            for ref in refs:
+                self._remember(ref)
+                self._answer(ref.key, ref)
+
+    async def _create_alone(self, key: PartitionKey) -> None:
+        try:
+            (ref,) = await self._store.ensure_partitions([key], lock_timeout_ms=self._wait_ms)
+        except PartitionBusy:
+            self._answer(
+                key,
+                PartitionBusy(
+                    f"partition {key.partition!r} of queue {key.queue!r} is being created by a"
+                    " transaction that has not ended; nothing was stored, try again"
+                ),
+            )
+        except QueenError as error:
+            self._answer(key, error)
+        else:
+            self._remember(ref)
+            self._answer(key, ref)
+
+    def _remember(self, ref: PartitionRef) -> None:
+        self._refs[ref.key] = ref
+        if len(self._refs) > _ENTRIES_MAX:
+            self._refs.popitem(last=False)
+
+    def _answer(self, key: PartitionKey, result: PartitionRef | QueenError) -> None:
+        future = self._wanted.pop(key, None)
+        if future is None or future.done():
+            return
+        if isinstance(result, PartitionRef):
+            future.set_result(result)
+        else:
+            future.set_exception(result)
+            # Every caller may have left; the error is not lost, it just has no reader.
+            future.exception()

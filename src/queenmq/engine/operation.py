@@ -1,0 +1,179 @@
+"""What the engine works on: requests, and what the store answers. Plain values, no behaviour.
+
+Requests keep their items in columns (one list per field), because that is how they go to the
+database and how many requests are joined into one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+#: The consumer group of callers that name none.
+QUEUE_MODE = "__QUEUE_MODE__"
+#: The partition of messages that name none.
+DEFAULT_PARTITION = "Default"
+
+
+class PartitionKey(NamedTuple):
+    """A partition by its names."""
+
+    queue: str
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRef:
+    """A partition that exists, as the broker remembers it."""
+
+    key: PartitionKey
+    partition_id: UUID
+    #: The id as it goes on the wire.
+    id_text: str
+    queue_id: UUID
+    namespace: str
+    task: str
+    is_encrypted: bool
+
+
+@dataclass(slots=True)
+class PushItems:
+    """Items to push, one list element per item. A column without any value is None."""
+
+    keys: list[PartitionKey]
+    payloads: list[str]
+    transaction_ids: list[str | None] | None = None
+    trace_ids: list[UUID | None] | None = None
+    producer_subs: list[str | None] | None = None
+
+
+class PushOutcome(NamedTuple):
+    """What became of the items of a push, in order.
+
+    outcomes has a letter per item: q queued, d duplicate, f refused because the queue is full.
+    """
+
+    refs: Sequence[PartitionRef]
+    message_ids: Sequence[str | None]
+    outcomes: str
+
+
+class Scope(NamedTuple):
+    """Where a pop looks: a partition, a queue, or queues by namespace and task (None: any)."""
+
+    queue: str | None = None
+    partition: str | None = None
+    namespace: str | None = None
+    task: str | None = None
+
+    @property
+    def partition_key(self) -> PartitionKey:
+        """The one partition of a scope that names one."""
+        assert self.queue is not None and self.partition is not None
+        return PartitionKey(self.queue, self.partition)
+
+
+class Subscription(NamedTuple):
+    """Where a group that is new to a queue starts; no time means: what is committed from now on."""
+
+    start_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PopRequest:
+    """One pop as the caller asked for it. Without a wait it is answered at once."""
+
+    scope: Scope
+    consumer_group: str
+    batch: int
+    partitions: int = 1
+    is_auto_ack: bool = False
+    wait_ms: int | None = None
+    subscription: Subscription | None = None
+
+
+class PopCandidate(NamedTuple):
+    """A partition to try for the request with this number; numbers start at 1."""
+
+    request: int
+    partition_id: UUID
+    consumer_group: str
+    batch: int
+    is_auto_ack: bool
+    lease_seed: UUID
+
+
+class PopGrant(NamedTuple):
+    """What the store says of one candidate; see pop_messages_batch for the outcomes."""
+
+    request: int
+    partition_id: UUID
+    outcome: str
+    lease_id: str | None
+    has_more: bool | None
+    due_ms: float | None
+    partition_name: str | None
+    queue_name: str | None
+    message_count: int | None
+    is_encrypted: bool | None
+    #: The inside of a JSON array of messages.
+    messages: str | None
+
+
+class Resolved(NamedTuple):
+    """Partitions of a scope that probably have something to deliver, and when to look again."""
+
+    partition_ids: Sequence[UUID]
+    queue_names: Sequence[str]
+    next_due_ms: float | None
+
+
+class AckItem(NamedTuple):
+    """One message to settle. A lease id of None skips the lease check."""
+
+    partition_id: UUID
+    consumer_group: str
+    transaction_id: str
+    lease_id: UUID | None
+    status: str
+    error: str | None
+
+
+class AckResult(NamedTuple):
+    """What became of one ack. has_more: the partition may be popped again at once."""
+
+    success: bool
+    error: str | None
+    queue_name: str | None
+    partition_name: str | None
+    lease_released: bool
+    dlq: bool
+    has_more: bool | None
+
+
+class LeaseRelease(NamedTuple):
+    """A lease to hand back untouched."""
+
+    partition_id: UUID
+    consumer_group: str
+    lease_id: UUID
+
+
+class TransactionOutcome(NamedTuple):
+    """A committed transaction: message ids of its pushes, dead-letter flags of its acks."""
+
+    refs: Sequence[PartitionRef]
+    message_ids: Sequence[str]
+    is_dlq: Sequence[bool]
+    has_more: Sequence[bool | None]
+
+
+class Renewal(NamedTuple):
+    """The result of extending a lease: how many partitions, and until when at least."""
+
+    renewed: int
+    was_known: bool
+    expires_at: datetime | None

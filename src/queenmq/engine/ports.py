@@ -1,0 +1,75 @@
+"""What the engine needs from the world: a message store. Private to the package; reshape freely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+from uuid import UUID
+
+from queenmq.engine.operation import (
+    AckItem,
+    AckResult,
+    LeaseRelease,
+    PartitionKey,
+    PartitionRef,
+    PopCandidate,
+    PopGrant,
+    PushItems,
+    Renewal,
+    Resolved,
+    Scope,
+    Subscription,
+)
+
+
+class MessageStore(Protocol):
+    """Every database verb of the hot path. Methods raise the errors of `queenmq.errors` only."""
+
+    async def ensure_partitions(
+        self, keys: Sequence[PartitionKey], *, lock_timeout_ms: int
+    ) -> list[PartitionRef]:
+        """The partitions with these names, made where they do not exist."""
+
+    async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
+        """Those of the named partitions that exist."""
+
+    async def push_messages(
+        self, items: PushItems, refs: Sequence[PartitionRef], *, lock_timeout_ms: int
+    ) -> tuple[Sequence[str | None], str]:
+        """Store all items or none; the ids and outcome letters in item order."""
+
+    async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        """The partitions whose row another transaction holds."""
+
+    async def subscribe_groups(self, starts: Sequence[tuple[Scope, str, Subscription]]) -> None:
+        """Remember where groups start, the first time each is seen."""
+
+    async def pop_sm_resolve(
+        self, pairs: Sequence[tuple[Scope, str]], *, limit: int
+    ) -> list[Resolved]:
+        """Deliverable partitions per (scope, consumer group), in the order of the pairs."""
+
+    async def pop_messages_batch(self, candidates: Sequence[PopCandidate]) -> list[PopGrant]:
+        """Lease and fetch for many requests; a candidate without an answer was locked just then."""
+
+    async def pop_sm_release(self, releases: Sequence[LeaseRelease]) -> None:
+        """End leases whose caller has gone."""
+
+    async def ack_messages(
+        self, items: Sequence[AckItem], *, lock_timeout_ms: int
+    ) -> list[AckResult]:
+        """Settle messages; one result per item, in order."""
+
+    async def renew_lease(self, lease_id: UUID, *, seconds: int) -> Renewal:
+        """Extend a live lease."""
+
+    async def run_transaction(
+        self,
+        items: PushItems,
+        refs: Sequence[PartitionRef],
+        acks: Sequence[AckItem],
+        required_leases: Sequence[UUID],
+        *,
+        lock_timeout_ms: int,
+    ) -> tuple[Sequence[str], Sequence[bool], Sequence[bool | None]]:
+        """Push and ack in one transaction."""
