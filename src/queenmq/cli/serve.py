@@ -1,0 +1,129 @@
+"""`queen serve`: one broker, with its own PostgreSQL unless it is given one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from queenmq import log, settings
+from queenmq.errors import QueenError, SettingsError
+
+if TYPE_CHECKING:
+    from queenmq.storage.embedded import EmbeddedPostgres
+
+Text = str | None
+
+#: How often the embedded server is looked at.
+_CHECK_S = 1.0
+
+
+def serve(
+    host: Text = typer.Option(None, help="Address to listen on.", show_default="127.0.0.1"),
+    port: Text = typer.Option(None, help="Port to listen on; 0 picks one.", show_default="6632"),
+    workers: Text = typer.Option(None, help="Processes on that port.", show_default="1"),
+    database_url: Text = typer.Option(None, help="PostgreSQL 15 to 18 to use instead of our own."),
+    data_dir: Text = typer.Option(
+        None, help="Home of our own PostgreSQL.", show_default="queen-data"
+    ),
+    log_level: Text = typer.Option(
+        None, help="debug, info, warning or error.", show_default="info"
+    ),
+    log_format: Text = typer.Option(None, help="text or json.", show_default="text"),
+    config: Text = typer.Option(None, help="TOML file with settings."),
+) -> None:
+    """Serve the HTTP API until SIGTERM or Ctrl-C.
+
+    Every setting can also be given as QUEEN_<NAME> in the environment or in the --config file.
+
+    Example: queen serve --port 6632 --data-dir ./queen-data
+    """
+    loaded = settings.load(
+        {
+            "host": host,
+            "port": port,
+            "workers": workers,
+            "database_url": database_url,
+            "data_dir": data_dir,
+            "log_level": log_level,
+            "log_format": log_format,
+        },
+        config=config,
+    )
+    log.configure(level=loaded.log_level, log_format=loaded.log_format)
+    sys.exit(0 if _run(loaded) else 1)
+
+
+def _run(loaded: settings.Settings) -> bool:
+    try:
+        from queenmq.server import http
+        from queenmq.server.workers import run_workers
+        from queenmq.storage.migrator import migrate
+    except ImportError as error:
+        raise SettingsError(
+            f"the broker needs {error.name}, which is missing; run pip install 'queenmq[server]'"
+        ) from error
+    sock = _bind(loaded)
+    address = http.address_of(sock)
+
+    def on_ready() -> None:
+        print(f"Queen is ready on {address}", flush=True)
+
+    with sock, _database(loaded) as url:
+        connect_timeout_ms = loaded.db_connect_timeout_ms
+        asyncio.run(migrate(url, connect_timeout_ms=connect_timeout_ms))
+        if loaded.workers == 1:
+            return http.serve(sock, url, loaded, on_ready=on_ready)
+        return run_workers(sock, url, loaded, on_ready=on_ready)
+
+
+def _bind(loaded: settings.Settings) -> socket.socket:
+    from queenmq.server import http
+
+    try:
+        return http.bind(loaded)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {loaded.host}:{loaded.port}: {error.strerror}; choose another --port"
+        ) from error
+
+
+@contextlib.contextmanager
+def _database(loaded: settings.Settings) -> Iterator[str]:
+    """The URL of the database to use; our own server runs as long as the context."""
+    if loaded.database_url is not None:
+        yield loaded.database_url
+        return
+    from queenmq.storage.embedded import EmbeddedPostgres
+
+    with EmbeddedPostgres(Path(loaded.data_dir)) as server:
+        done = threading.Event()
+        watch = threading.Thread(
+            target=_watch, args=(server, done), name="watch-postgres", daemon=True
+        )
+        watch.start()
+        try:
+            yield server.socket_url
+        finally:
+            done.set()
+            watch.join()
+
+
+def _watch(server: EmbeddedPostgres, done: threading.Event) -> None:
+    """Say it loudly when the embedded server is beyond repair; requests are then refused."""
+    import logging
+
+    while not done.wait(_CHECK_S):
+        try:
+            server.check()
+        except QueenError as error:
+            facts = {"event": "postgres_gave_up"}
+            logging.getLogger(__name__).critical("%s", error, extra=facts)
+            return

@@ -1,0 +1,136 @@
+"""The HTTP server: uvicorn with bounded headers, quiet logs and a stop that answers parked polls
+first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from queenmq.server.wiring import Broker
+from queenmq.settings import Settings
+
+#: Parked polls keep their connection this long between requests.
+_KEEP_ALIVE_S = 75
+_BACKLOG = 2048
+
+
+def _bounded_protocol(header_bytes_max: int) -> type[HttpToolsProtocol]:
+    """uvicorn's parser takes headers of any size; this one hangs up instead of collecting them."""
+
+    class BoundedHttpProtocol(HttpToolsProtocol):
+        _header_bytes = 0
+
+        def on_message_begin(self) -> None:
+            self._header_bytes = 0
+            super().on_message_begin()
+
+        def on_url(self, url: bytes) -> None:
+            self._count(len(url))
+            super().on_url(url)
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            self._count(len(name) + len(value))
+            super().on_header(name, value)
+
+        def _count(self, size: int) -> None:
+            self._header_bytes += size
+            if self._header_bytes > header_bytes_max and not self.transport.is_closing():
+                body = b'{"error":"the request line and headers are too large; shorten them"}'
+                self.transport.write(
+                    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+                    b"content-type: application/json\r\nconnection: close\r\n"
+                    b"content-length: " + str(len(body)).encode() + b"\r\n\r\n" + body
+                )
+                self.transport.close()
+
+    return BoundedHttpProtocol
+
+
+class _Server(uvicorn.Server):
+    """Stops in our order: no new connections, parked polls answered, the rest finished."""
+
+    def __init__(
+        self, config: uvicorn.Config, broker: Broker, on_ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._broker = broker
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._broker.start()
+        await super().startup(sockets)
+        self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        await self._broker.begin_stop()
+        await super().shutdown(sockets)
+        await self._broker.stop()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Unlike uvicorn's own: the signal is not raised again, because the process has more to
+        stop.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            number: signal.signal(number, self.handle_exit)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def bind(settings: Settings) -> socket.socket:
+    """The listening socket; may be handed to several processes."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((settings.host, settings.port))
+    sock.listen(_BACKLOG)
+    sock.set_inheritable(True)
+    return sock
+
+
+def address_of(sock: socket.socket) -> str:
+    """The URL under which the socket is reached."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(
+    sock: socket.socket, url: str, settings: Settings, *, on_ready: Callable[[], None]
+) -> bool:
+    """Serve until told to stop; whether the start succeeded."""
+    broker = Broker(url, settings)
+    config = uvicorn.Config(
+        broker.app,
+        loop="uvloop" if sys.platform != "win32" else "asyncio",
+        http=_bounded_protocol(settings.max_header_bytes),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=max(1, settings.shutdown_timeout_ms // 1000),
+    )
+    server = _Server(config, broker, on_ready)
+    server.run(sockets=[sock])
+    return server.started

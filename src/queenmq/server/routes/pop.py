@@ -1,0 +1,201 @@
+"""GET /api/v1/pop...: parse the path and query, hand to the pop service, splice the messages into
+the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from urllib.parse import unquote, unquote_plus
+
+from queenmq import wire
+from queenmq.engine.operation import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
+from queenmq.engine.pop_service import PopAnswer, PopService
+from queenmq.engine.ready_index import Intention
+from queenmq.engine.subscriptions import Subscriptions
+from queenmq.errors import InvalidRequest
+from queenmq.server import asgi
+from queenmq.server.checks import check_name, shown
+from queenmq.settings import Settings
+
+PREFIX = b"/api/v1/pop"
+_NEW_MODES = ("new", "new-only")
+#: What the reason header says when a pop finds nothing.
+_REASONS = {"": "no_available_partition", "held": "lease_held", "none": "no_available_partition"}
+
+
+class PopRoute:
+    """The handler, as bare ASGI."""
+
+    def __init__(
+        self, service: PopService, subscriptions: Subscriptions, settings: Settings
+    ) -> None:
+        self._service = service
+        self._subscriptions = subscriptions
+        # Consumers repeat themselves: parsing each distinct request once is most of the parsing.
+        self._parse = functools.lru_cache(maxsize=4096)(
+            functools.partial(parse_pop, settings=settings)
+        )
+
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        request = self._parse(scope["raw_path"], scope["query_string"])
+        if request.subscription is not None:
+            await self._subscriptions.ensure(request)
+        intention = self._service.submit(request)
+        if request.wait_ms is None:
+            answer: PopAnswer = await intention.answer
+        else:
+            answer = await self._await_answer(intention, receive)
+        if answer.grants:
+            await asgi.send_json(send, 200, encode_answer(request.consumer_group, answer.grants))
+        else:
+            reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
+            await asgi.send_empty(send, ((b"queen-reason", reason.encode()),))
+
+    async def _await_answer(self, intention: Intention, receive: asgi.Receive) -> PopAnswer:
+        """Wait for the answer or for the caller to hang up; then nothing may stay leased for it."""
+        watch = asyncio.create_task(_watch(receive, intention, self._service), name="pop-watch")
+        try:
+            answer: PopAnswer = await intention.answer
+        except asyncio.CancelledError:
+            self._service.leave(intention)
+            raise
+        finally:
+            watch.cancel()
+        return answer
+
+
+async def _watch(receive: asgi.Receive, intention: Intention, service: PopService) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    service.leave(intention)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _json_text(name: str) -> str:
+    return wire.encode(name).decode()
+
+
+def encode_answer(consumer_group: str, grants: Sequence[PopGrant]) -> bytes:
+    """The answer around messages that the database has already put into JSON."""
+    first = grants[0]
+    return "".join(
+        (
+            '{"success":true,"queue":',
+            _json_text(first.queue_name or ""),
+            ',"partition":',
+            _json_text(first.partition_name or ""),
+            f',"partitionId":"{first.partition_id}","leaseId":"{first.lease_id}","consumerGroup":',
+            _json_text(consumer_group),
+            f',"partitionsClaimed":{len(grants)},"messages":[',
+            ",".join([grant.messages or "" for grant in grants]),
+            "]}",
+        )
+    ).encode()
+
+
+def parse_pop(raw_path: bytes, query_string: bytes, *, settings: Settings) -> PopRequest:
+    """The request that a path and query string ask for."""
+    query = _parse_query(query_string)
+    group = query.get("consumerGroup") or QUEUE_MODE
+    check_name("consumerGroup", group, length_max=settings.max_name_length)
+    scope = _parse_scope(raw_path, query, settings.max_name_length)
+    batch = _integer(query, "batch", settings.default_batch_size)
+    if not 1 <= batch <= settings.max_batch_size:
+        raise InvalidRequest(f"batch {batch} is out of range; use 1 to {settings.max_batch_size}")
+    partitions = _integer(query, "partitions", 1)
+    if not 1 <= partitions <= settings.pop_candidates_max:
+        raise InvalidRequest(
+            f"partitions {partitions} is out of range; use 1 to {settings.pop_candidates_max}"
+        )
+    timeout = _integer(query, "timeout", settings.default_timeout_ms)
+    if not 0 <= timeout <= settings.max_timeout_ms:
+        raise InvalidRequest(
+            f"timeout {timeout} is out of range; use 0 to {settings.max_timeout_ms} milliseconds"
+        )
+    return PopRequest(
+        scope=scope,
+        consumer_group=group,
+        batch=batch,
+        partitions=1 if scope.partition is not None else partitions,
+        is_auto_ack=_boolean(query, "autoAck"),
+        wait_ms=timeout if _boolean(query, "wait") else None,
+        subscription=_subscription(group, query, settings.default_subscription_mode),
+    )
+
+
+def _parse_query(query_string: bytes) -> dict[str, str]:
+    pairs = (part.partition("=") for part in query_string.decode("latin-1").split("&") if part)
+    query: dict[str, str] = {}
+    for name, _, value in pairs:
+        try:
+            query.setdefault(unquote_plus(name), unquote_plus(value, errors="strict"))
+        except UnicodeDecodeError:
+            raise InvalidRequest(
+                f"query parameter {shown(name)} is not UTF-8; encode it so"
+            ) from None
+    return query
+
+
+def _parse_scope(raw_path: bytes, query: dict[str, str], length_max: int) -> Scope:
+    rest = raw_path[len(PREFIX) :]
+    if rest in (b"", b"/"):
+        namespace, task = query.get("namespace") or None, query.get("task") or None
+        if namespace is None and task is None:
+            raise InvalidRequest(
+                "namespace or task is required; or pop from /api/v1/pop/queue/<queue>"
+            )
+        for field, value in (("namespace", namespace), ("task", task)):
+            if value is not None:
+                check_name(field, value, length_max=length_max)
+        return Scope(namespace=namespace, task=task)
+    # Names may hold slashes that a client did not escape; only the first "/partition/" is ours.
+    queue_part, found, partition_part = rest.removeprefix(b"/queue/").partition(b"/partition/")
+    queue = check_name("queue", _path_text(queue_part), length_max=length_max)
+    if not found:
+        return Scope(queue=queue)
+    return Scope(queue, check_name("partition", _path_text(partition_part), length_max=length_max))
+
+
+def _path_text(part: bytes) -> str:
+    try:
+        return unquote(part.decode(), errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"path part {shown(str(part))} is not UTF-8; encode it so") from None
+
+
+def _integer(query: dict[str, str], name: str, default: int) -> int:
+    """Text that is no number counts as not given, as clients expect."""
+    try:
+        return int(query[name])
+    except (KeyError, ValueError):
+        return default
+
+
+def _boolean(query: dict[str, str], name: str) -> bool:
+    return query.get(name) in ("true", "1")
+
+
+def _subscription(group: str, query: dict[str, str], default_mode: str) -> Subscription | None:
+    if group == QUEUE_MODE:
+        return None
+    start = query.get("subscriptionFrom", "")
+    if start == "now":
+        return Subscription(None)
+    if start:
+        return Subscription(_time("subscriptionFrom", start))
+    mode = query.get("subscriptionMode") or default_mode
+    return Subscription(None) if mode in _NEW_MODES else None
+
+
+def _time(field: str, value: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidRequest(
+            f"{field} {shown(value)} is not a time;"
+            " use 'now' or ISO 8601, as in 2030-01-31T12:00:00Z"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,0 +1,107 @@
+"""POST /api/v1/push: decode, hand to the push service, answer item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+from queenmq import wire
+from queenmq.engine.operation import DEFAULT_PARTITION, PartitionKey, PushItems, PushOutcome
+from queenmq.engine.push_service import PushService
+from queenmq.errors import InvalidRequest, RequestTooLarge
+from queenmq.server.asgi import Receive, Scope, Send, read_body, send_json
+from queenmq.server.checks import check_count, check_name, check_uuid
+from queenmq.settings import Settings
+
+
+def to_push_items(items: Sequence[wire.PushItem], settings: Settings) -> PushItems:
+    """The items of a request as columns, every value checked."""
+    check_count("items", len(items), count_max=settings.max_items)
+    length_max = settings.max_name_length
+    keys = [
+        PartitionKey(item.queue, DEFAULT_PARTITION if item.partition is None else item.partition)
+        for item in items
+    ]
+    for key in set(keys):
+        check_name("queue", key.queue, length_max=length_max)
+        check_name("partition", key.partition, length_max=length_max)
+    transaction_ids = None
+    if any(item.transactionId is not None for item in items):
+        transaction_ids = [item.transactionId for item in items]
+        for transaction_id in transaction_ids:
+            if transaction_id is not None:
+                check_name("transactionId", transaction_id, length_max=length_max)
+    trace_ids = None
+    if any(item.traceId is not None for item in items):
+        trace_ids = [
+            None if item.traceId is None else check_uuid("traceId", item.traceId) for item in items
+        ]
+    return PushItems(
+        keys=keys,
+        payloads=[_payload_text(item.payload, settings.max_payload_bytes) for item in items],
+        transaction_ids=transaction_ids,
+        trace_ids=trace_ids,
+    )
+
+
+def _payload_text(payload: Raw, size_max: int) -> str:
+    text = bytes(payload)
+    if len(text) > size_max:
+        raise RequestTooLarge(
+            f"a payload has {len(text)} bytes; use at most {size_max},"
+            " or store it elsewhere and push a reference"
+        )
+    return text.decode()
+
+
+def push_answers(
+    items: PushItems, outcome: PushOutcome
+) -> list[wire.PushQueued | wire.PushDuplicate | wire.PushFailed]:
+    """One element per item, in item order."""
+    answers: list[wire.PushQueued | wire.PushDuplicate | wire.PushFailed] = []
+    for index, (ref, message_id, letter) in enumerate(
+        zip(outcome.refs, outcome.message_ids, outcome.outcomes, strict=True)
+    ):
+        given = items.transaction_ids[index] if items.transaction_ids else None
+        queue = ref.key.queue
+        if letter == "f" or message_id is None:
+            error = f"queue {queue!r} is full: its maxSize is reached; consume or raise maxSize"
+            answers.append(wire.PushFailed(index, given, "failed", error, queue))
+            continue
+        transaction_id = message_id if given is None else given
+        if letter == "d":
+            answers.append(
+                wire.PushDuplicate(
+                    index, transaction_id, "duplicate", message_id, ref.id_text, queue
+                )
+            )
+            continue
+        trace = items.trace_ids[index] if items.trace_ids else None
+        answers.append(
+            wire.PushQueued(
+                index, transaction_id, "queued", message_id, ref.id_text,
+                None if trace is None else str(trace), queue,
+            )
+        )  # fmt: skip
+    return answers
+
+
+class PushRoute:
+    """The handler, as bare ASGI."""
+
+    def __init__(self, service: PushService, settings: Settings) -> None:
+        self._service = service
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
+        try:
+            request = wire.decode(body, wire.PushRequest)
+        except InvalidRequest as error:
+            if str(error).startswith("items "):
+                raise InvalidRequest(f"items array is required: {error}") from None
+            raise
+        items = to_push_items(request.items, self._settings)
+        outcome = await self._service.push(items)
+        await send_json(send, 201, wire.encode(push_answers(items, outcome)))

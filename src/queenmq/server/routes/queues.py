@@ -1,0 +1,136 @@
+"""Queue administration: configure, delete, clear; and the dead letters."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq import wire
+from queenmq.errors import InvalidRequest, NotFound
+from queenmq.server.checks import check_name, check_text, shown
+from queenmq.server.responses import json_answer, read_request
+from queenmq.server.routes.transactions import iso
+from queenmq.settings import Settings
+from queenmq.storage.admin_store import AdminStore, DeadLetterFilter
+
+_PAGE_MAX = 10_000
+
+
+class QueueRoutes:
+    """Administration of queues. `on_changed` is told which queue's cached facts are stale."""
+
+    def __init__(
+        self, store: AdminStore, settings: Settings, *, on_changed: Callable[[str], None]
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._on_changed = on_changed
+
+    async def configure(self, request: Request) -> Response:
+        """Create a queue or replace all its options; echoes them."""
+        body = await read_request(request, wire.ConfigureRequest, self._settings)
+        name = check_name("queue", body.queue, length_max=self._settings.max_name_length)
+        namespace = check_text("namespace", body.namespace) or ""
+        task = check_text("task", body.task) or ""
+        options = msgspec.to_builtins(body.options or wire.QueueOptions())
+        queue_id, partition_id = await self._store.configure_queue(name, namespace, task, options)
+        self._on_changed(name)
+        return json_answer(
+            {
+                "configured": True,
+                "queueId": str(queue_id),
+                "partitionId": str(partition_id),
+                "queue": name,
+                "namespace": namespace,
+                "task": task,
+                "options": options,
+            }
+        )
+
+    async def delete(self, request: Request) -> Response:
+        """Remove a queue; also an answer of success when there was none."""
+        name = request.path_params["queue"]
+        check_name("queue", name, length_max=self._settings.max_name_length)
+        existed = await self._store.delete_queue(name)
+        self._on_changed(name)
+        return json_answer({"deleted": True, "queue": name, "existed": existed})
+
+    async def clear(self, request: Request) -> Response:
+        """Drop all messages of a queue or of one partition."""
+        name = request.path_params["queue"]
+        partition = request.query_params.get("partition")
+        check_name("queue", name, length_max=self._settings.max_name_length)
+        if partition is not None:
+            check_name("partition", partition, length_max=self._settings.max_name_length)
+        removed = await self._store.clear_queue(name, partition)
+        if removed is None:
+            what = f"partition {shown(partition)} of queue" if partition is not None else "queue"
+            raise NotFound(f"{what} {shown(name)} does not exist; check its name")
+        return json_answer(
+            {"success": True, "queue": name, "partition": partition, "messagesDeleted": removed}
+        )
+
+    async def dead_letters(self, request: Request) -> Response:
+        """A page of dead letters, latest failure first."""
+        query = request.query_params
+        which = DeadLetterFilter(
+            queue=check_text("queue", query.get("queue")) or None,
+            consumer_group=check_text("consumerGroup", query.get("consumerGroup")) or None,
+            partition=check_text("partition", query.get("partition")) or None,
+            start=_time("from", query.get("from")),
+            end=_time("to", query.get("to")),
+        )
+        limit = _page("limit", query.get("limit"), 100)
+        offset = _page("offset", query.get("offset"), 0)
+        rows, total = await self._store.list_dead_letters(which, limit=limit, offset=offset)
+        return json_answer(
+            {
+                "messages": [_dead_letter(row) for row in rows],
+                "total": total,
+                "pagination": {"limit": limit, "offset": offset},
+            }
+        )
+
+
+def _dead_letter(row: Any) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "transactionId": row["transaction_id"],
+        "partitionId": row["partition_id"],
+        "queue": row["queue"],
+        "partition": row["partition"],
+        "consumerGroup": row["consumer_group"],
+        "errorMessage": row["error_message"],
+        "retryCount": row["retry_count"],
+        "data": msgspec.Raw(row["payload"].encode()),
+        "producerSub": row["producer_sub"],
+        "createdAt": iso(row["created_at"]),
+        "failedAt": iso(row["failed_at"]),
+    }
+
+
+def _page(field: str, value: str | None, default: int) -> int:
+    number = default
+    with contextlib.suppress(ValueError):
+        number = int(value) if value else default
+    if not 0 <= number <= (_PAGE_MAX if field == "limit" else 2**31):
+        raise InvalidRequest(f"{field} {number} is out of range; use 0 to {_PAGE_MAX}")
+    return number
+
+
+def _time(field: str, value: str | None) -> datetime | None:
+    if not value:
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidRequest(
+            f"{field} {shown(value)} is not a time; use ISO 8601, as in 2030-01-31T12:00:00Z"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

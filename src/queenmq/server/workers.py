@@ -1,0 +1,154 @@
+"""Several worker processes on one listening socket, kept alive by this one.
+
+A worker gets its settings on standard input and stops when that is closed, so no worker outlives
+its parent.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import msgspec
+
+from queenmq.clock import now_ms
+from queenmq.server.http import serve
+from queenmq.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+#: A worker that ends sooner than this after its start is not worth starting again at once.
+_QUICK_DEATH_MS = 5_000
+_READY = b"ready\n"
+
+
+class WorkerOrders(msgspec.Struct, frozen=True):
+    """What a worker needs to know."""
+
+    fd: int
+    url: str
+    settings: Settings
+
+
+def run_workers(
+    sock: socket.socket, url: str, settings: Settings, *, on_ready: Callable[[], None]
+) -> bool:
+    """Keep settings.workers processes serving until told to stop; whether all of them started."""
+    stop_reader, stop_writer = socket.socketpair()
+    stop_writer.setblocking(False)
+
+    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        stop_writer.send(b"x")
+
+    before = {
+        number: signal.signal(number, ask_to_stop) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        return _supervise(sock, url, settings, stop_reader, on_ready)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        stop_reader.close()
+        stop_writer.close()
+
+
+def _supervise(
+    sock: socket.socket,
+    url: str,
+    settings: Settings,
+    stop: socket.socket,
+    on_ready: Callable[[], None],
+) -> bool:
+    orders = msgspec.json.encode(WorkerOrders(sock.fileno(), url, settings))
+    workers = [_start(sock, orders) for _ in range(settings.workers)]
+    try:
+        if not all(_await_ready(worker) for worker, _ in workers):
+            return False
+        on_ready()
+        with selectors.DefaultSelector() as selector:
+            selector.register(stop, selectors.EVENT_READ)
+            while not selector.select(timeout=0.5):
+                for place, (worker, started_ms) in enumerate(workers):
+                    if worker.poll() is not None:
+                        facts = {
+                            "event": "worker_died",
+                            "pid": worker.pid,
+                            "code": worker.returncode,
+                        }
+                        logger.error("a worker died and is replaced", extra=facts)
+                        if now_ms() - started_ms < _QUICK_DEATH_MS and selector.select(timeout=1):
+                            return True
+                        workers[place] = _start(sock, orders)
+        return True
+    finally:
+        _stop([worker for worker, _ in workers], settings.shutdown_timeout_ms / 1000 + 5)
+
+
+def _start(sock: socket.socket, orders: bytes) -> tuple[subprocess.Popen[bytes], float]:
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "queenmq.server.workers"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=[sock.fileno()],
+        # A Ctrl-C in the terminal is for the parent; it stops the workers in its own order.
+        start_new_session=True,
+    )
+    assert worker.stdin is not None
+    worker.stdin.write(orders + b"\n")
+    worker.stdin.flush()
+    return worker, now_ms()
+
+
+def _await_ready(worker: subprocess.Popen[bytes]) -> bool:
+    assert worker.stdout is not None
+    return worker.stdout.readline() == _READY
+
+
+def _stop(workers: list[subprocess.Popen[bytes]], timeout_s: float) -> None:
+    deadline_ms = now_ms() + timeout_s * 1000
+    for worker in workers:
+        if worker.poll() is None:
+            worker.terminate()
+    for worker in workers:
+        try:
+            worker.wait(timeout=max(0.1, (deadline_ms - now_ms()) / 1000))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+        for pipe in (worker.stdin, worker.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def main() -> None:
+    """A worker process."""
+    from queenmq import log
+
+    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkerOrders)
+    log.configure(level=orders.settings.log_level, log_format=orders.settings.log_format)
+
+    def follow_parent() -> None:
+        # Nothing more is ever written: the end of the stream is the end of the parent.
+        sys.stdin.buffer.read()
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=follow_parent, name="follow-parent", daemon=True).start()
+
+    def tell_ready() -> None:
+        sys.stdout.buffer.write(_READY)
+        sys.stdout.buffer.flush()
+
+    sock = socket.socket(fileno=orders.fd)
+    if not serve(sock, orders.url, orders.settings, on_ready=tell_ready):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Owns the loops of background services: starts them, spaces their runs, survives their errors,
+stops them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from queenmq.errors import QueenError
+
+logger = logging.getLogger(__name__)
+
+
+class Service(Protocol):
+    """Work that is done again and again. One run must be safe to repeat and to cut off."""
+
+    name: str
+    interval_s: float
+
+    async def run_once(self) -> None:
+        """Do what there is to do now."""
+
+
+class Runner:
+    """Runs services until stopped. Safe to stop twice or before the start."""
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        self._services = services
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin all loops."""
+        self._tasks = [
+            asyncio.create_task(_loop(service), name=service.name) for service in self._services
+        ]
+
+    async def stop(self) -> None:
+        """End all loops."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+
+async def _loop(service: Service) -> None:
+    while True:
+        await asyncio.sleep(service.interval_s)
+        try:
+            await service.run_once()
+        except QueenError as error:
+            facts = {"event": "service_failed", "service": service.name}
+            logger.warning("%s: %s", service.name, error, extra=facts)

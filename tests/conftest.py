@@ -1,0 +1,135 @@
+"""Fixtures of all tests: an embedded PostgreSQL per run, a database per test, a shared broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from queenmq.storage.embedded import EmbeddedPostgres
+from queenmq.storage.migrator import migrate
+from tests.support.broker import Api, BrokerProcess, running_broker
+
+_databases = itertools.count(1)
+_TEMPLATE = "template_queen"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """A PostgreSQL server for the whole run."""
+    # Not pytest's own directory: its path is too long for a socket and closed to other users.
+    home = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    try:
+        with EmbeddedPostgres(home / "data", max_connections=200) as server:
+            yield server
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _with_database(url: str, name: str) -> str:
+    return url.replace("/queen?", f"/{name}?")
+
+
+def _execute(url: str, statement: str) -> None:
+    async def run() -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    asyncio.run(run())
+
+
+@pytest.fixture(scope="session")
+def template(postgres: EmbeddedPostgres) -> str:
+    """A migrated database that the others are copied from."""
+    _execute(postgres.socket_url, f"CREATE DATABASE {_TEMPLATE}")
+    asyncio.run(migrate(_with_database(postgres.socket_url, _TEMPLATE)))
+    return _TEMPLATE
+
+
+@contextlib.contextmanager
+def _database(postgres: EmbeddedPostgres, template: str | None) -> Iterator[str]:
+    name = f"test_{next(_databases)}"
+    copy = f" TEMPLATE {template}" if template else ""
+    _execute(postgres.socket_url, f"CREATE DATABASE {name}{copy}")
+    try:
+        yield _with_database(postgres.socket_url, name)
+    finally:
+        _execute(postgres.socket_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """A database without our schema."""
+    with _database(postgres, None) as url:
+        yield url
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    """A migrated database of the test's own."""
+    with _database(postgres, template) as url:
+        yield url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A session on the test's own database."""
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def connect(database_url: str) -> AsyncIterator[Callable[[], object]]:
+    """Opens more sessions on the test's own database."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def open_session() -> asyncpg.Connection:
+            connection = await asyncpg.connect(database_url)
+            stack.push_async_callback(connection.close, timeout=5)
+            return connection
+
+        yield open_session
+
+
+@pytest.fixture(scope="session")
+def shared_database_url(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    """A migrated database that tests share; they keep apart by queue names."""
+    with _database(postgres, template) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def broker(shared_database_url: str) -> Iterator[BrokerProcess]:
+    """A broker that tests share; they keep apart by queue names."""
+    with running_broker(database_url=shared_database_url) as process:
+        yield process
+
+
+@pytest.fixture
+async def api(broker: BrokerProcess) -> AsyncIterator[Api]:
+    """The shared broker's HTTP API."""
+    client = Api(broker.url)
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def start_broker(database_url: str) -> Iterator[Callable[..., BrokerProcess]]:
+    """Starts brokers on the test's own database."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**environ: str) -> BrokerProcess:
+            return stack.enter_context(running_broker(database_url=database_url, **environ))
+
+        yield start

@@ -1,0 +1,196 @@
+"""Brokers for tests: `queen serve` as a process of its own, and HTTP calls in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.support.waiting import wait_until
+
+#: Seconds for anything that takes well under one on an idle machine.
+SOON_S = 30.0
+
+_numbers = itertools.count(1)
+
+
+def unique(prefix: str = "queue") -> str:
+    """A name no other test uses."""
+    return f"{prefix}-{next(_numbers)}-{uuid.uuid4().hex[:8]}"
+
+
+class BrokerProcess:
+    """A running `queen serve`."""
+
+    def __init__(self, arguments: list[str], *, environ: Mapping[str, str] | None = None) -> None:
+        self.log: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "queenmq", "serve", "--port", "0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environ or {})},
+        )
+        assert self.process.stdout is not None
+        ready = self.process.stdout.readline()
+        if "ready on " not in ready:
+            _, errors = self.process.communicate(timeout=SOON_S)
+            raise AssertionError(f"broker did not start: {ready}{errors}")
+        self.url = ready.split("ready on ")[1].strip()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def kill(self) -> None:
+        """End it the hard way."""
+        self.process.send_signal(signal.SIGKILL)
+        self._reap()
+
+    def stop(self) -> int:
+        """End it the polite way; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self._reap()
+
+    def _reap(self) -> int:
+        try:
+            _, errors = self.process.communicate(timeout=SOON_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise AssertionError("the broker did not stop") from None
+        self.log.extend(errors.splitlines())
+        return self.process.returncode
+
+
+@contextlib.contextmanager
+def running_broker(
+    *, database_url: str | None = None, data_dir: Path | None = None, **environ: str
+) -> Iterator[BrokerProcess]:
+    """A broker on a database, or on a data directory of its own, stopped at the end."""
+    where = (
+        ["--database-url", database_url] if database_url else ["--data-dir", str(data_dir or "")]
+    )
+    broker = BrokerProcess(["--log-level", "warning", *where], environ=environ)
+    try:
+        yield broker
+    finally:
+        if broker.process.poll() is None:
+            broker.stop()
+        else:
+            broker.process.communicate()
+
+
+class Api:
+    """The wire contract in short calls; every method returns decoded JSON."""
+
+    def __init__(self, url: str) -> None:
+        self.http = httpx.AsyncClient(base_url=url, timeout=SOON_S)
+
+    async def close(self) -> None:
+        await self.http.aclose()
+
+    async def push(
+        self, queue: str, *payloads: Any, partition: str | None = None, **item: Any
+    ) -> Any:
+        """Push payloads to one partition; the answer's array."""
+        place = {} if partition is None else {"partition": partition}
+        items = [{"queue": queue, "payload": payload, **place, **item} for payload in payloads]
+        return await self.push_items(items)
+
+    async def push_items(self, items: list[dict[str, Any]]) -> Any:
+        response = await self.http.post("/api/v1/push", json={"items": items})
+        assert response.status_code == 201, response.text
+        return response.json()
+
+    async def pop(self, queue: str, *, partition: str | None = None, **query: Any) -> list[Any]:
+        """The messages of one pop; an empty list when there are none."""
+        path = f"/api/v1/pop/queue/{queue}"
+        if partition is not None:
+            path += f"/partition/{partition}"
+        response = await self.http.get(path, params=_query(query))
+        if response.status_code == 204:
+            return []
+        assert response.status_code == 200, response.text
+        messages: list[Any] = response.json()["messages"]
+        return messages
+
+    async def data(self, queue: str, **query: Any) -> list[Any]:
+        """Like pop, payloads only."""
+        return [message["data"] for message in await self.pop(queue, **query)]
+
+    async def ack(
+        self,
+        *messages: Mapping[str, Any],
+        status: str = "completed",
+        group: str | None = None,
+        error: str | None = None,
+        lease: bool = True,
+    ) -> Any:
+        """Settle messages of one group with one status."""
+        items = [
+            {
+                "transactionId": message["transactionId"],
+                "partitionId": message["partitionId"],
+                "status": status,
+                **({"leaseId": message["leaseId"]} if lease else {}),
+                **({"error": error} if error else {}),
+            }
+            for message in messages
+        ]
+        body = {"acknowledgments": items, "consumerGroup": group}
+        response = await self.http.post("/api/v1/ack/batch", json=body)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def configure(
+        self, queue: str, *, namespace: str = "", task: str = "", **options: Any
+    ) -> Any:
+        body = {"queue": queue, "namespace": namespace, "task": task, "options": options}
+        response = await self.http.post("/api/v1/configure", json=body)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def transaction(self, operations: list[dict[str, Any]], **more: Any) -> Any:
+        body = {"operations": operations, **more}
+        response = await self.http.post("/api/v1/transaction", json=body)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def dead_letters(self, queue: str, **query: Any) -> list[Any]:
+        response = await self.http.get("/api/v1/dlq", params=_query({"queue": queue, **query}))
+        assert response.status_code == 200, response.text
+        messages: list[Any] = response.json()["messages"]
+        return messages
+
+
+def _query(query: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: json.dumps(value) if isinstance(value, bool) else str(value)
+        for name, value in query.items()
+    }
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with this id runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for_exit(pid: int) -> None:
+    """Wait until no process has this id."""
+    wait_until(lambda: not is_alive(pid), timeout_s=SOON_S, what=f"process {pid} to end")
