@@ -21,6 +21,11 @@ def _facts(record: logging.LogRecord) -> dict[str, object]:
     return {key: value for key, value in vars(record).items() if key not in _PLAIN}
 
 
+def _one_line(text: str) -> str:
+    """Text from outside must not start a log line of its own."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
@@ -43,7 +48,8 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         facts = "".join(f" {key}={value}" for key, value in _facts(record).items())
-        line = f"{time} {record.levelname:<7} {record.getMessage()}{facts}"
+        text = _one_line(f"{record.getMessage()}{facts}")
+        line = f"{time} {record.levelname:<7} {text}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

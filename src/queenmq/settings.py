@@ -85,7 +85,8 @@ def load(
         given.update(_from_file(Path(config), set(fields)))
     for name in fields:
         variable = f"{PREFIX}{name.upper()}"
-        if variable in environ:
+        # An empty variable is what a compose file makes of one that is not set.
+        if environ.get(variable):
             given[name] = (variable, environ[variable])
     for name, value in (flags or {}).items():
         if value is not None:
@@ -101,7 +102,7 @@ def _from_file(path: Path, known: set[str]) -> dict[str, tuple[str, Any]]:
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise SettingsError(f"config file {path} cannot be read: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"config file {path} is not valid TOML: {error}") from error
     for name in table:
         if name not in known:

@@ -34,7 +34,8 @@ class Batcher(Generic[E]):
         self._weight_max = weight_max
         self._waiting: deque[E] = deque()
         self._busy_keys: set[Hashable] = set()
-        self._calls = 0
+        #: The keys of each call as they were when it left; an entry may be re-aimed meanwhile.
+        self._taken: dict[int, set[Hashable]] = {}
 
     def __len__(self) -> int:
         """How many requests wait for a call."""
@@ -43,7 +44,7 @@ class Batcher(Generic[E]):
     @property
     def calls(self) -> int:
         """How many calls are in flight."""
-        return self._calls
+        return len(self._taken)
 
     def add(self, entry: E) -> None:
         """A request has arrived."""
@@ -67,7 +68,7 @@ class Batcher(Generic[E]):
         A request that is held back by a key in flight holds back the later ones with its keys, too.
         One request may pass the weight limit alone; it is never split.
         """
-        if self._calls >= self._calls_max or not self._waiting:
+        if len(self._taken) >= self._calls_max or not self._waiting:
             return []
         batch: list[E] = []
         held_back: list[E] = []
@@ -90,13 +91,11 @@ class Batcher(Generic[E]):
             weight += entry.weight
         self.put_back(held_back)
         if batch:
-            self._calls += 1
-            for entry in batch:
-                busy.update(entry.keys)
+            keys = {key for entry in batch for key in entry.keys}
+            self._taken[id(batch)] = keys
+            busy |= keys
         return batch
 
-    def finish(self, batch: Iterable[E]) -> None:
-        """A call has ended: its slot and keys are free."""
-        self._calls -= 1
-        for entry in batch:
-            self._busy_keys.difference_update(entry.keys)
+    def finish(self, batch: list[E]) -> None:
+        """A call has ended: its slot and the keys it left with are free."""
+        self._busy_keys -= self._taken.pop(id(batch))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from queenmq.engine.operation import PartitionKey, PartitionRef
 from queenmq.engine.ports import MessageStore
-from queenmq.errors import PartitionBusy, QueenError
+from queenmq.errors import PartitionBusy, QueenError, StorageUnavailable
 
 #: Partitions created or looked up by one call.
 _KEYS_PER_CALL = 500
@@ -47,17 +47,15 @@ class Catalogue:
 
     async def ensure(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
         """The partitions with these names in order, created where needed."""
-        refs = self._refs
-        missing = {key for key in keys if key not in refs}
-        if not missing:
-            return [refs[key] for key in keys]
+        # Held here, because the memory may forget an entry while we wait for another.
+        refs = {key: self._refs[key] for key in keys if key in self._refs}
+        missing = set(keys).difference(refs)
         found = await asyncio.gather(*(self._want(key) for key in missing), return_exceptions=True)
         for result in found:
             if isinstance(result, BaseException):
                 raise result
-        # Not from the memory: an entry may have been evicted or forgotten meanwhile.
-        made = {ref.key: ref for ref in found if isinstance(ref, PartitionRef)}
-        return [made[key] if key in made else refs[key] for key in keys]
+            refs[result.key] = result
+        return [refs[key] for key in keys]
 
     async def find(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionRef]:
         """Those of the named partitions that exist; creates nothing."""
@@ -105,26 +103,29 @@ class Catalogue:
             for key in keys:
                 self._answer(key, error)
         else:
-            for ref in refs:
-                self._remember(ref)
-                self._answer(ref.key, ref)
+            self._answer_found(keys, refs)
 
     async def _create_alone(self, key: PartitionKey) -> None:
         try:
-            (ref,) = await self._store.ensure_partitions([key], lock_timeout_ms=self._wait_ms)
+            refs = await self._store.ensure_partitions([key], lock_timeout_ms=self._wait_ms)
         except PartitionBusy:
-            self._answer(
-                key,
-                PartitionBusy(
-                    f"partition {key.partition!r} of queue {key.queue!r} is being created by a"
-                    " transaction that has not ended; nothing was stored, try again"
-                ),
+            busy = PartitionBusy(
+                f"partition {key.partition!r} of queue {key.queue!r} is being created by a"
+                " transaction that has not ended; nothing was stored, try again"
             )
+            self._answer(key, busy)
         except QueenError as error:
             self._answer(key, error)
         else:
+            self._answer_found([key], refs)
+
+    def _answer_found(self, keys: Iterable[PartitionKey], refs: Iterable[PartitionRef]) -> None:
+        for ref in refs:
             self._remember(ref)
-            self._answer(key, ref)
+            self._answer(ref.key, ref)
+        # Whatever the store left out must not leave its callers waiting.
+        for key in keys:
+            self._answer(key, StorageUnavailable(f"queue {key.queue!r} was not made; try again"))
 
     def _remember(self, ref: PartitionRef) -> None:
         self._refs[ref.key] = ref

@@ -25,7 +25,7 @@ class PartitionKey(NamedTuple):
     partition: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PartitionRef:
     """A partition that exists, as the broker remembers it."""
 

@@ -1,11 +1,10 @@
 """Pop: turns waiting requests and ready partitions into few database calls.
 
-One turn of `_pump`: every pool with news gives its longest waiters the partitions it believes in;
-all those pairs become one lease-and-fetch call. Pools that ran dry are looked up together in one
-query. A pop that may not wait is answered empty once a look-up that began after its arrival found
-nothing; one that may wait stays parked, which costs neither a connection nor a query, until a push,
-an ack, a due time, a timer or its deadline. All state is touched by the event loop only, so there
-is no lock to forget.
+The board plans; this module makes the calls and keeps the timers. Pools that ran dry are looked up
+together in one query. A pop that may not wait is answered empty once a look-up that began after its
+arrival found nothing; one that may wait stays parked, which costs neither a connection nor a query,
+until a push, an ack, a due time, a timer or its deadline. All state is touched by the event loop
+only, so there is no lock to forget.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ from queenmq.engine.operation import (
     PopGrant,
     PopRequest,
 )
+from queenmq.engine.pop_board import Claim, PopBoard
 from queenmq.engine.pop_machine import PopEvent, PopState
 from queenmq.engine.ports import MessageStore
-from queenmq.engine.ready_index import Intention, Pool, PoolIndex
+from queenmq.engine.ready_index import Intention, Pool
 from queenmq.errors import QueenError, StorageUnavailable
 from queenmq.ids import random_uuid
 
@@ -36,10 +36,6 @@ logger = logging.getLogger(__name__)
 
 #: Partitions asked for in one look-up per pool.
 _RESOLVE_LIMIT = 1_000
-#: A pop whose candidates are locked by others this often is treated as if they had nothing.
-_TRIES_MAX = 5
-#: Pools kept for callers that may come back; more are dropped when nobody waits in them.
-_POOLS_MAX = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +45,10 @@ class PopAnswer:
     grants: Sequence[PopGrant]
     reason: str = ""
     is_timeout: bool = False
+
+
+_LEFT = PopAnswer((), "caller_left")
+_STOPPING = PopAnswer((), "shutting_down", is_timeout=True)
 
 
 class PopService:
@@ -68,23 +68,14 @@ class PopService:
         self._store = store
         self._catalogue = catalogue
         self._calls_max = calls_max
-        self._candidates_max = candidates_max
         self._waiting_max = waiting_max
         self._poll_min_ms = poll_min_ms
         self._poll_max_ms = poll_max_ms
-        self._pools = PoolIndex()
-        #: Pools with news: a waiter or a partition was added.
-        self._dirty: dict[Pool, None] = {}
-        #: Pools whose partitions are all in calls; they have news when a call ends.
-        self._held: dict[Pool, None] = {}
-        #: Pools that need a look-up.
-        self._dry: dict[Pool, None] = {}
-        #: (partition, group) pairs in a call; none is in two calls.
-        self._claiming: set[tuple[UUID, str]] = set()
+        self._board = PopBoard(candidates_max=candidates_max)
         self._calls = 0
         self._tick = 0
         self._waiting = 0
-        self._is_resolving = False
+        self._is_looking_up = False
         self._is_pumping = False
         self._is_closing = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -97,19 +88,20 @@ class PopService:
             raise StorageUnavailable(f"{self._waiting_max} pops already wait; try again later")
         loop = asyncio.get_running_loop()
         intention = Intention(request, tick=self._tick, answer=loop.create_future())
-        if len(self._pools) >= _POOLS_MAX:
-            self._pools.remove_idle()
-        pool = self._pools.get_or_add(request.scope, request.consumer_group)
         self._waiting += 1
         if self._is_closing:
-            self._finish(intention, PopEvent.DRY, PopAnswer((), "shutting_down", is_timeout=True))
+            self._finish(intention, PopEvent.DRY, _STOPPING)
             return intention
+        pool = self._board.pool_of(request)
         if request.wait_ms is not None:
             intention.timer = loop.call_later(request.wait_ms / 1000, self._expire, pool, intention)
-        if pool.is_specific:
-            self._aim(pool)
+        if pool.is_specific and (ref := self._catalogue.get(request.scope.partition_key)):
+            # A remembered partition needs no look-up: the lease sees whatever is there.
+            pool.mark_ready(ref.partition_id)
+            pool.resolved_tick = self._tick + 1
         pool.add(intention)
-        self._touch(pool)
+        self._board.dirty[pool] = None
+        self._pump_soon()
         return intention
 
     def leave(self, intention: Intention) -> None:
@@ -119,86 +111,76 @@ class PopService:
         if intention.state is PopState.LEASING:
             intention.move(PopEvent.CALLER_LEFT)
         else:
-            pool = self._pools.get_or_add(intention.request.scope, intention.request.consumer_group)
-            pool.left()
-            self._finish(intention, PopEvent.CALLER_LEFT, PopAnswer((), "caller_left"))
+            self._board.pool_of(intention.request).left()
+            self._finish(intention, PopEvent.CALLER_LEFT, _LEFT)
 
     # What tells of new work.
 
     def pushed(self, refs: Iterable[PartitionRef]) -> None:
         """These partitions have new messages."""
+        pools = self._board.pools
         for ref in refs:
-            for pool in self._pools.touched_by(ref.key, namespace=ref.namespace, task=ref.task):
-                self._add_ready(pool, ref.partition_id)
+            for pool in pools.touched_by(ref.key, namespace=ref.namespace, task=ref.task):
+                if self._board.add_ready(pool, ref.partition_id):
+                    self._woken(pool)
 
     def freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
         """A lease has ended and the partition has more for its group."""
         ref = self._catalogue.get(key)
-        namespace, task = (ref.namespace, ref.task) if ref else ("", "")
-        for pool in self._pools.touched_by(key, namespace=namespace, task=task):
-            if pool.consumer_group == consumer_group:
-                self._add_ready(pool, partition_id)
+        filters = (ref.namespace, ref.task) if ref else ("", "")
+        for pool in self._board.add_freed(partition_id, key, consumer_group, filters):
+            self._woken(pool)
 
     def pushed_elsewhere(self, queues: Iterable[str]) -> None:
         """Another broker or a SQL session has pushed to these queues; `*` stands for all."""
+        pools = self._board.pools
         for queue in queues:
-            for pool in self._pools if queue == "*" else self._pools.of_queue(queue):
+            for pool in pools if queue == "*" else pools.of_queue(queue):
                 if pool.waiting_count:
-                    pool.poll_ms = self._poll_min_ms
-                    self._need_look_up(pool)
+                    self._board.dry[pool] = None
+                    self._woken(pool)
 
     async def drain(self) -> None:
         """Answer all waiters without messages and wait for the calls in flight."""
         self._is_closing = True
-        for pool in self._pools:
+        for pool in self._board.pools:
             for intention in pool.pending():
                 pool.left()
-                answer = PopAnswer((), "shutting_down", is_timeout=True)
-                self._finish(intention, PopEvent.DRY, answer)
-            self._stop_timer(pool)
+                self._finish(intention, PopEvent.DRY, _STOPPING)
+            if pool.timer is not None:
+                pool.timer.cancel()
+                pool.timer = None
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     # One turn.
 
-    def _touch(self, pool: Pool) -> None:
-        self._dirty[pool] = None
+    def _woken(self, pool: Pool) -> None:
+        pool.poll_ms = self._poll_min_ms
         self._pump_soon()
-
-    def _need_look_up(self, pool: Pool) -> None:
-        self._dry[pool] = None
-        self._pump_soon()
-
-    def _add_ready(self, pool: Pool, partition_id: UUID) -> None:
-        if pool.scope.queue is None:
-            # Several queues, highest priority first: only a look-up knows where this one stands.
-            pool.ready.clear()
-            pool.resolved_tick = -1
-        else:
-            pool.mark_ready(partition_id)
-        if pool.waiting_count:
-            pool.poll_ms = self._poll_min_ms
-            self._touch(pool)
-
-    def _aim(self, pool: Pool) -> None:
-        """A pool for one partition needs no look-up while that partition is remembered."""
-        if ref := self._catalogue.get(pool.scope.partition_key):
-            pool.mark_ready(ref.partition_id)
-            pool.resolved_tick = self._tick + 1
 
     def _pump_soon(self) -> None:
+        # Not at once: requests that arrive in the same turn of the loop belong in the same call.
         if not self._is_pumping:
             self._is_pumping = True
             asyncio.get_running_loop().call_soon(self._pump)
 
     def _pump(self) -> None:
         self._is_pumping = False
-        while self._calls < self._calls_max and (claims := self._plan()):
+        while self._calls < self._calls_max and self._board.dirty:
+            claims: list[Claim] = []
+            for step in self._board.plan():
+                if isinstance(step, Claim):
+                    claims.append(step)
+                else:
+                    self._settle(step)
+            if not claims:
+                break
             self._calls += 1
             self._spawn(self._claim(claims))
-        if self._dry and not self._is_resolving:
-            pools, self._dry = list(self._dry), {}
-            self._is_resolving = True
+        if self._board.dry and not self._is_looking_up:
+            pools, self._board.dry = list(self._board.dry), {}
+            self._is_looking_up = True
             self._spawn(self._look_up(pools))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -206,144 +188,73 @@ class PopService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _plan(self) -> list[tuple[Intention, Pool, list[UUID]]]:
-        """Give waiters partitions, up to one call full. Pools that ask by name come first."""
-        claims: list[tuple[Intention, Pool, list[UUID]]] = []
-        room = self._candidates_max
-        for pool in sorted(self._dirty, key=lambda pool: not pool.is_specific):
-            while room > 0 and (intention := pool.first()) is not None:
-                wanted = min(intention.request.partitions, room)
-                partition_ids = pool.take_ready(wanted, self._claiming)
-                if not partition_ids:
-                    break
-                pool.pop_first()
-                room -= len(partition_ids)
-                self._start(intention, pool, partition_ids)
-                claims.append((intention, pool, partition_ids))
-            del self._dirty[pool]
-            if room <= 0:
-                # To the end of the row, so that a busy pool does not shut the others out.
-                self._dirty[pool] = None
-                break
-            self._settle(pool)
-        return claims
-
-    def _start(self, intention: Intention, pool: Pool, partition_ids: list[UUID]) -> None:
-        intention.move(PopEvent.ASSIGNED)
-        pool.auto_claims += intention.request.is_auto_ack
-        for partition_id in partition_ids:
-            self._claiming.add((partition_id, pool.consumer_group))
-
     def _settle(self, pool: Pool) -> None:
-        """After planning: answer, park or look up for those that got nothing."""
-        if pool.ready or pool.auto_claims:
-            if pool.waiting_count:
-                self._held[pool] = None
-            return
-        needs_look_up = False
+        """Nothing is left to try: answer, look up or park those who wait."""
         for intention in pool.pending() if pool.waiting_count else ():
             if not pool.is_settled_for(intention):
-                needs_look_up = True
-                break
+                self._board.dry[pool] = None
+                return
             if not intention.may_wait:
                 pool.left()
                 self._finish(intention, PopEvent.DRY, PopAnswer((), intention.last_outcome))
-        if needs_look_up:
-            self._need_look_up(pool)
-        elif pool.waiting_count and pool.timer is None:
-            self._start_timer(pool)
+        self._park(pool)
 
     # The database calls.
 
-    async def _claim(self, claims: list[tuple[Intention, Pool, list[UUID]]]) -> None:
-        candidates = [
-            PopCandidate(
-                number, partition_id, one.request.consumer_group, one.request.batch,
-                one.request.is_auto_ack, seed,
-            )
-            for number, (one, _, partition_ids) in enumerate(claims, 1)
-            for seed in (random_uuid(),)
-            for partition_id in partition_ids
-        ]  # fmt: skip
-        error: QueenError | None = None
-        answers: dict[int, list[PopGrant]] = {}
+    async def _claim(self, claims: list[Claim]) -> None:
         try:
-            for grant in await self._store.pop_messages_batch(candidates):
+            grants = await self._store.pop_messages_batch(candidates_of(claims))
+        except QueenError as error:
+            self._board.end(claims)
+            for claim in claims:
+                self._break(claim, error)
+        else:
+            self._board.end(claims)
+            answers: dict[int, list[PopGrant]] = {}
+            for grant in grants:
                 answers.setdefault(grant.request, []).append(grant)
-        except QueenError as caught:
-            error = caught
+            for number, claim in enumerate(claims, 1):
+                self._conclude(claim, answers.get(number, []))
         self._calls -= 1
-        for number, (intention, pool, partition_ids) in enumerate(claims, 1):
-            pool.auto_claims -= intention.request.is_auto_ack
-            for partition_id in partition_ids:
-                self._claiming.discard((partition_id, pool.consumer_group))
-            if error is not None:
-                self._break(pool, intention, error)
-            else:
-                self._conclude(pool, intention, partition_ids, answers.get(number, []))
-            self._dirty[pool] = None
-        self._dirty.update(self._held)
-        self._held.clear()
         self._pump()
 
-    def _conclude(
-        self, pool: Pool, intention: Intention, tried: list[UUID], answers: list[PopGrant]
-    ) -> None:
+    def _conclude(self, claim: Claim, answers: list[PopGrant]) -> None:
+        intention, pool, _ = claim
+        if not self._board.keep_ready(claim, answers):
+            self._catalogue.forget([pool.scope.partition_key])
         granted = [one for one in answers if one.outcome == "granted"]
-        self._keep_ready(pool, intention, tried, answers)
         if intention.state is PopState.ABANDONED:
             event = PopEvent.GRANTED if granted else PopEvent.REFUSED
-            self._finish(intention, event, PopAnswer((), "caller_left"))
+            self._finish(intention, event, _LEFT)
             self._hand_back(intention, granted)
         elif granted:
             self._finish(intention, PopEvent.GRANTED, PopAnswer(granted))
+            if intention.request.is_auto_ack:
+                self._offer_rest(pool.consumer_group, granted)
         else:
             self._return(pool, intention, answers[-1].outcome if answers else "busy")
 
-    def _keep_ready(
-        self, pool: Pool, intention: Intention, tried: list[UUID], answers: list[PopGrant]
-    ) -> None:
-        """Which of the tried partitions are worth another try."""
-        answered = {one.partition_id: one for one in answers}
-        for partition_id in tried:
-            one = answered.get(partition_id)
-            if one is None:
-                self._try_again(pool, intention, partition_id)
-            elif one.outcome in ("again", "spare"):
-                pool.mark_ready(partition_id)
-            elif one.outcome == "granted":
-                if intention.request.is_auto_ack and one.has_more:
-                    key = PartitionKey(one.queue_name or "", one.partition_name or "")
-                    self.freed(partition_id, key, pool.consumer_group)
-            elif one.due_ms is not None:
-                pool.due_ms = min(one.due_ms, pool.due_ms or one.due_ms)
-
-    def _try_again(self, pool: Pool, intention: Intention, partition_id: UUID) -> None:
-        """The partition's row was locked by another session just then, or the partition is gone."""
-        intention.tries += 1
-        if intention.tries >= _TRIES_MAX:
-            intention.tries = 0
-        elif pool.is_specific:
-            self._catalogue.forget([pool.scope.partition_key])
-            pool.resolved_tick = -1
-        else:
-            pool.mark_ready(partition_id)
+    def _offer_rest(self, consumer_group: str, granted: list[PopGrant]) -> None:
+        """No lease was taken, so what is left in the partition can be had at once."""
+        for one in granted:
+            if one.has_more:
+                self.freed(one.partition_id, _key_of(one), consumer_group)
 
     def _return(self, pool: Pool, intention: Intention, outcome: str) -> None:
         intention.move(PopEvent.REFUSED)
         intention.last_outcome = outcome
-        if intention.is_expired:
-            answer = PopAnswer((), outcome, is_timeout=True)
-            self._finish(intention, PopEvent.DRY, answer)
+        if intention.is_expired or self._is_closing:
+            self._finish(intention, PopEvent.DRY, PopAnswer((), outcome, is_timeout=True))
         else:
             pool.add(intention)
 
-    def _break(self, pool: Pool, intention: Intention, error: QueenError) -> None:
+    def _break(self, claim: Claim, error: QueenError) -> None:
         """The call failed. Who may wait goes on waiting: the database may come back in time."""
+        intention, pool, _ = claim
         intention.move(PopEvent.ERROR)
         if intention.is_final:
-            self._finish(intention, None, PopAnswer((), "caller_left"))
-        elif intention.may_wait:
+            self._finish(intention, None, _LEFT)
+        elif intention.may_wait and not self._is_closing:
             pool.add(intention)
             self._park(pool)
         else:
@@ -363,8 +274,8 @@ class PopService:
                 pool.resolved_tick = tick
                 if not pool.ready:
                     pool.poll_ms = min(max(2 * pool.poll_ms, self._poll_min_ms), self._poll_max_ms)
-                self._dirty[pool] = None
-        self._is_resolving = False
+                self._board.dirty[pool] = None
+        self._is_looking_up = False
         self._pump()
 
     async def _look_up_partitions(self, pools: list[Pool]) -> None:
@@ -380,8 +291,9 @@ class PopService:
     async def _look_up_scopes(self, pools: list[Pool]) -> None:
         if not pools:
             return
-        pairs = [pool.key for pool in pools]
-        results = await self._store.pop_sm_resolve(pairs, limit=_RESOLVE_LIMIT)
+        results = await self._store.pop_sm_resolve(
+            [pool.key for pool in pools], limit=_RESOLVE_LIMIT
+        )
         for pool, result in zip(pools, results, strict=True):
             pool.due_ms = result.next_due_ms
             for partition_id in result.partition_ids:
@@ -392,8 +304,7 @@ class PopService:
             if not intention.may_wait:
                 pool.left()
                 self._finish(intention, PopEvent.ERROR, error)
-        if pool.waiting_count:
-            self._park(pool)
+        self._park(pool)
 
     # Endings.
 
@@ -413,25 +324,23 @@ class PopService:
             intention.answer.set_result(result)
 
     def _hand_back(self, intention: Intention, granted: list[PopGrant]) -> None:
-        releases = [
-            LeaseRelease(one.partition_id, intention.request.consumer_group, UUID(one.lease_id))
-            for one in granted
-            if one.lease_id
-        ]
-        if releases:
-            self._spawn(self._release(releases, granted))
+        if not intention.request.is_auto_ack and granted:
+            self._spawn(self._release(intention.request.consumer_group, granted))
 
-    async def _release(self, releases: list[LeaseRelease], granted: list[PopGrant]) -> None:
+    async def _release(self, consumer_group: str, granted: list[PopGrant]) -> None:
         try:
-            await self._store.pop_sm_release(releases)
-        except QueenError as error:
-            logger.warning(
-                "leases were not handed back: %s", error, extra={"event": "release_failed"}
+            await self._store.pop_sm_release(
+                [
+                    LeaseRelease(one.partition_id, consumer_group, UUID(one.lease_id))
+                    for one in granted
+                ]
             )
+        except QueenError as error:
+            facts = {"event": "release_failed"}
+            logger.warning("leases were not handed back: %s", error, extra=facts)
             return
-        for release, one in zip(releases, granted, strict=True):
-            key = PartitionKey(one.queue_name or "", one.partition_name or "")
-            self.freed(release.partition_id, key, release.consumer_group)
+        for one in granted:
+            self.freed(one.partition_id, _key_of(one), consumer_group)
 
     def _expire(self, pool: Pool, intention: Intention) -> None:
         intention.is_expired = True
@@ -440,24 +349,42 @@ class PopService:
             answer = PopAnswer((), intention.last_outcome, is_timeout=True)
             self._finish(intention, PopEvent.DRY, answer)
 
-    # Timers behind everything that should have woken a pool.
+    # The timer behind everything that should have woken a pool.
 
     def _park(self, pool: Pool) -> None:
-        if pool.timer is None:
-            self._start_timer(pool)
-
-    def _start_timer(self, pool: Pool) -> None:
+        if not pool.waiting_count or pool.timer is not None or self._is_closing:
+            return
         delay_ms = max(pool.poll_ms, self._poll_min_ms)
         if pool.due_ms is not None:
             delay_ms = min(delay_ms, max(pool.due_ms, 1))
         pool.timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._poll, pool)
 
-    def _stop_timer(self, pool: Pool) -> None:
-        if pool.timer is not None:
-            pool.timer.cancel()
-            pool.timer = None
-
     def _poll(self, pool: Pool) -> None:
         pool.timer = None
         if pool.waiting_count:
-            self._need_look_up(pool)
+            self._board.dry[pool] = None
+            self._pump_soon()
+
+
+def candidates_of(claims: Sequence[Claim]) -> list[PopCandidate]:
+    """The arguments of one call; requests are numbered from 1."""
+    candidates = []
+    for number, (intention, _, partition_ids) in enumerate(claims, 1):
+        request = intention.request
+        seed = random_uuid()
+        for partition_id in partition_ids:
+            candidates.append(
+                PopCandidate(
+                    number,
+                    partition_id,
+                    request.consumer_group,
+                    request.batch,
+                    request.is_auto_ack,
+                    seed,
+                )
+            )
+    return candidates
+
+
+def _key_of(grant: PopGrant) -> PartitionKey:
+    return PartitionKey(grant.queue_name or "", grant.partition_name or "")

@@ -55,7 +55,7 @@ class PushLanes:
     @property
     def depth(self) -> int:
         """How many requests wait in all lanes."""
-        return sum(map(len, self._lanes.values()))
+        return sum(map(len, self._lanes.values())) if self._lanes else 0
 
     def join(self, entry: PushEntry) -> bool:
         """Put the request into the lane of one of its partitions, if there is one."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from starlette.exceptions import HTTPException
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from queenmq.errors import QueenError
 from queenmq.server import asgi
-from queenmq.server.error_responses import RETRY_AFTER, status_of
+from queenmq.server.error_responses import status_of
+from queenmq.server.queries import parse_path
 from queenmq.server.responses import json_answer
 from queenmq.server.routes.ack import AckRoute
 from queenmq.server.routes.health import HealthRoutes
@@ -26,6 +27,21 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[asgi.Scope, asgi.Receive, asgi.Send], Awaitable[None]]
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class _NameConvertor(Convertor[str]):
+    """Any text, slashes and line breaks included; the names of queues are free."""
+
+    regex = r"[\s\S]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("name", _NameConvertor())
 
 
 class App:
@@ -52,10 +68,10 @@ class App:
         self._router = Router(
             [
                 _route("/api/v1/transaction", transactions.transaction, "POST"),
-                _route("/api/v1/lease/{lease_id}/extend", transactions.extend, "POST"),
+                _route("/api/v1/lease/{lease_id:name}/extend", transactions.extend, "POST"),
                 _route("/api/v1/configure", queues.configure, "POST"),
-                _route("/api/v1/resources/queues/{queue:path}", queues.delete, "DELETE"),
-                _route("/api/v1/queues/{queue:path}/clear", queues.clear, "DELETE"),
+                _route("/api/v1/resources/queues/{queue:name}", queues.delete, "DELETE"),
+                _route("/api/v1/queues/{queue:name}/clear", queues.clear, "DELETE"),
                 _route("/api/v1/dlq", queues.dead_letters, "GET"),
                 _route("/health", health.health, "GET"),
                 _route("/health/live", health.live, "GET"),
@@ -115,25 +131,26 @@ async def _wrong_method(scope: asgi.Scope, receive: asgi.Receive, send: asgi.Sen
     await json_answer({"error": error}, 405)(scope, receive, send)
 
 
+class _Endpoint:
+    """A Starlette endpoint whose errors are answered like those of the hot routes.
+
+    An ASGI application rather than a function: methods that a function does not list are answered
+    by Starlette itself, and not in JSON.
+    """
+
+    def __init__(self, method: str, endpoint: Endpoint) -> None:
+        self._method = method
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        method = scope["method"]
+        if method != self._method and (method, self._method) != ("HEAD", "GET"):
+            await _wrong_method(scope, receive, send)
+            return
+        parse_path(scope["raw_path"])
+        response = await self._endpoint(Request(scope, receive))
+        await response(scope, receive, send)
+
+
 def _route(path: str, endpoint: Endpoint, method: str) -> Route:
-    """A Starlette route whose errors are answered like those of the hot routes."""
-
-    async def guarded(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except QueenError as error:
-            status = status_of(error)
-            response = json_answer({"error": str(error)}, status)
-            if status == 503:
-                response.headers["retry-after"] = RETRY_AFTER
-            return response
-        except HTTPException as error:
-            return json_answer({"error": str(error.detail)}, error.status_code)
-
-    async def checked(request: Request) -> Response:
-        if request.method != method and not (method == "GET" and request.method == "HEAD"):
-            error = f"{request.url.path[:200]!r} does not take {request.method}; use {method}"
-            return json_answer({"error": error}, 405)
-        return await guarded(request)
-
-    return Route(path, checked, methods=["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"])
+    return Route(path, _Endpoint(method, endpoint))

@@ -23,7 +23,7 @@ CORS: list[Header] = [
     (b"access-control-allow-headers", b"Content-Type, Authorization"),
     (b"access-control-max-age", b"86400"),
 ]
-_JSON: list[Header] = [(b"content-type", b"application/json"), *CORS]
+JSON_HEADERS: list[Header] = [(b"content-type", b"application/json"), *CORS]
 
 
 class ClientDisconnected(Exception):
@@ -64,7 +64,11 @@ async def send_json(send: Send, status: int, body: bytes, headers: tuple[Header,
     """Answer with a JSON body."""
     length = (b"content-length", str(len(body)).encode())
     await send(
-        {"type": "http.response.start", "status": status, "headers": [length, *_JSON, *headers]}
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [length, *JSON_HEADERS, *headers],
+        }
     )
     await send({"type": "http.response.body", "body": body})
 

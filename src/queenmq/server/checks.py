@@ -12,6 +12,10 @@ from queenmq.ids import parse_uuid
 
 #: A value in an error message is cut here.
 _SHOWN = 60
+#: Three names share one index entry, which holds 2,700 bytes.
+_NAME_BYTES_MAX = 765
+#: No name of so few characters has more bytes than that.
+_ALWAYS_FITS = _NAME_BYTES_MAX // 4
 
 
 def shown(value: str) -> str:
@@ -29,6 +33,10 @@ def check_name(field: str, value: str, *, length_max: int) -> str:
         )
     if "\x00" in value:
         raise InvalidRequest(f"{field} {shown(value)} contains a NUL character; remove it")
+    if len(value) > _ALWAYS_FITS and len(value.encode()) > _NAME_BYTES_MAX:
+        raise InvalidRequest(
+            f"{field} {shown(value)} has {len(value.encode())} bytes; use at most {_NAME_BYTES_MAX}"
+        )
     return value
 
 

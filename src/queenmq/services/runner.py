@@ -53,3 +53,7 @@ async def _loop(service: Service) -> None:
         except QueenError as error:
             facts = {"event": "service_failed", "service": service.name}
             logger.warning("%s: %s", service.name, error, extra=facts)
+        except Exception:
+            # A defect must be seen, and must not end the service for the life of the broker.
+            facts = {"event": "service_broke", "service": service.name}
+            logger.exception("%s broke", service.name, extra=facts)

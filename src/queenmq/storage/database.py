@@ -48,16 +48,18 @@ def translated() -> Iterator[None]:
 
 def _from_postgres(error: asyncpg.PostgresError) -> errors.QueenError:
     code = error.sqlstate or ""
+    # Without the DETAIL and HINT lines that str(error) appends: answers are one sentence.
+    text = str(error.args[0]) if error.args else type(error).__name__
     if code == errors.PARTITION_GONE:
-        return errors.PartitionGone(str(error))
+        return errors.PartitionGone(text)
     if code in (errors.QUEUE_FULL, errors.ACK_REFUSED, errors.LEASE_LOST, errors.DUPLICATE_PUSH):
-        return errors.TransactionRefused(str(error))
+        return errors.TransactionRefused(text)
     if code in _BUSY:
         return errors.PartitionBusy("another transaction holds what this request needs; try again")
     if code[:2] in _REJECTED_CLASSES:
-        return errors.StorageRejected(f"the database refused the request: {error}")
+        return errors.StorageRejected(f"the database refused the request: {text}")
     return errors.StorageUnavailable(
-        f"the database cannot serve the request now: {error}; try again"
+        f"the database cannot serve the request now: {text}; try again"
     )
 
 

@@ -119,8 +119,9 @@ def decode_wake(origin: str, text: str) -> list[str]:
     """The queues named by somebody else's notification; nothing for our own or for nonsense."""
     try:
         wake = json.loads(text)
-        if wake["from"] == origin:
-            return []
-        return [queue for queue in wake["queues"] if isinstance(queue, str)]
-    except (ValueError, KeyError, TypeError):
+        sender, queues = wake["from"], wake["queues"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return []
+    if sender == origin or not isinstance(queues, list):
+        return []
+    return [queue for queue in queues if isinstance(queue, str)]

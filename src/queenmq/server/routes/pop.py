@@ -7,8 +7,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from urllib.parse import unquote, unquote_plus
 
 from queenmq import wire
 from queenmq.engine.operation import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
@@ -17,7 +15,14 @@ from queenmq.engine.ready_index import Intention
 from queenmq.engine.subscriptions import Subscriptions
 from queenmq.errors import InvalidRequest
 from queenmq.server import asgi
-from queenmq.server.checks import check_name, shown
+from queenmq.server.checks import check_name
+from queenmq.server.queries import (
+    parse_boolean,
+    parse_integer,
+    parse_path,
+    parse_query,
+    parse_time,
+)
 from queenmq.settings import Settings
 
 PREFIX = b"/api/v1/pop"
@@ -98,19 +103,19 @@ def encode_answer(consumer_group: str, grants: Sequence[PopGrant]) -> bytes:
 
 def parse_pop(raw_path: bytes, query_string: bytes, *, settings: Settings) -> PopRequest:
     """The request that a path and query string ask for."""
-    query = _parse_query(query_string)
+    query = parse_query(query_string)
     group = query.get("consumerGroup") or QUEUE_MODE
     check_name("consumerGroup", group, length_max=settings.max_name_length)
     scope = _parse_scope(raw_path, query, settings.max_name_length)
-    batch = _integer(query, "batch", settings.default_batch_size)
+    batch = parse_integer(query, "batch", settings.default_batch_size)
     if not 1 <= batch <= settings.max_batch_size:
         raise InvalidRequest(f"batch {batch} is out of range; use 1 to {settings.max_batch_size}")
-    partitions = _integer(query, "partitions", 1)
+    partitions = parse_integer(query, "partitions", 1)
     if not 1 <= partitions <= settings.pop_candidates_max:
         raise InvalidRequest(
             f"partitions {partitions} is out of range; use 1 to {settings.pop_candidates_max}"
         )
-    timeout = _integer(query, "timeout", settings.default_timeout_ms)
+    timeout = parse_integer(query, "timeout", settings.default_timeout_ms)
     if not 0 <= timeout <= settings.max_timeout_ms:
         raise InvalidRequest(
             f"timeout {timeout} is out of range; use 0 to {settings.max_timeout_ms} milliseconds"
@@ -120,23 +125,10 @@ def parse_pop(raw_path: bytes, query_string: bytes, *, settings: Settings) -> Po
         consumer_group=group,
         batch=batch,
         partitions=1 if scope.partition is not None else partitions,
-        is_auto_ack=_boolean(query, "autoAck"),
-        wait_ms=timeout if _boolean(query, "wait") else None,
+        is_auto_ack=parse_boolean(query, "autoAck"),
+        wait_ms=timeout if parse_boolean(query, "wait") else None,
         subscription=_subscription(group, query, settings.default_subscription_mode),
     )
-
-
-def _parse_query(query_string: bytes) -> dict[str, str]:
-    pairs = (part.partition("=") for part in query_string.decode("latin-1").split("&") if part)
-    query: dict[str, str] = {}
-    for name, _, value in pairs:
-        try:
-            query.setdefault(unquote_plus(name), unquote_plus(value, errors="strict"))
-        except UnicodeDecodeError:
-            raise InvalidRequest(
-                f"query parameter {shown(name)} is not UTF-8; encode it so"
-            ) from None
-    return query
 
 
 def _parse_scope(raw_path: bytes, query: dict[str, str], length_max: int) -> Scope:
@@ -153,29 +145,10 @@ def _parse_scope(raw_path: bytes, query: dict[str, str], length_max: int) -> Sco
         return Scope(namespace=namespace, task=task)
     # Names may hold slashes that a client did not escape; only the first "/partition/" is ours.
     queue_part, found, partition_part = rest.removeprefix(b"/queue/").partition(b"/partition/")
-    queue = check_name("queue", _path_text(queue_part), length_max=length_max)
+    queue = check_name("queue", parse_path(queue_part), length_max=length_max)
     if not found:
         return Scope(queue=queue)
-    return Scope(queue, check_name("partition", _path_text(partition_part), length_max=length_max))
-
-
-def _path_text(part: bytes) -> str:
-    try:
-        return unquote(part.decode(), errors="strict")
-    except UnicodeDecodeError:
-        raise InvalidRequest(f"path part {shown(str(part))} is not UTF-8; encode it so") from None
-
-
-def _integer(query: dict[str, str], name: str, default: int) -> int:
-    """Text that is no number counts as not given, as clients expect."""
-    try:
-        return int(query[name])
-    except (KeyError, ValueError):
-        return default
-
-
-def _boolean(query: dict[str, str], name: str) -> bool:
-    return query.get(name) in ("true", "1")
+    return Scope(queue, check_name("partition", parse_path(partition_part), length_max=length_max))
 
 
 def _subscription(group: str, query: dict[str, str], default_mode: str) -> Subscription | None:
@@ -185,17 +158,6 @@ def _subscription(group: str, query: dict[str, str], default_mode: str) -> Subsc
     if start == "now":
         return Subscription(None)
     if start:
-        return Subscription(_time("subscriptionFrom", start))
+        return Subscription(parse_time("subscriptionFrom", start))
     mode = query.get("subscriptionMode") or default_mode
     return Subscription(None) if mode in _NEW_MODES else None
-
-
-def _time(field: str, value: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        raise InvalidRequest(
-            f"{field} {shown(value)} is not a time;"
-            " use 'now' or ISO 8601, as in 2030-01-31T12:00:00Z"
-        ) from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

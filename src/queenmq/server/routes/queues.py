@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,12 +13,14 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.checks import check_name, check_text, shown
+from queenmq.server.queries import parse_integer, parse_query, parse_time
 from queenmq.server.responses import json_answer, read_request
 from queenmq.server.routes.transactions import iso
 from queenmq.settings import Settings
 from queenmq.storage.admin_store import AdminStore, DeadLetterFilter
 
-_PAGE_MAX = 10_000
+_LIMIT_MAX = 10_000
+_OFFSET_MAX = 2**31 - 1
 
 
 class QueueRoutes:
@@ -36,8 +37,11 @@ class QueueRoutes:
         """Create a queue or replace all its options; echoes them."""
         body = await read_request(request, wire.ConfigureRequest, self._settings)
         name = check_name("queue", body.queue, length_max=self._settings.max_name_length)
-        namespace = check_text("namespace", body.namespace) or ""
-        task = check_text("task", body.task) or ""
+        length_max = self._settings.max_name_length
+        namespace, task = body.namespace or "", body.task or ""
+        for field, value in (("namespace", namespace), ("task", task)):
+            if value:
+                check_name(field, value, length_max=length_max)
         options = msgspec.to_builtins(body.options or wire.QueueOptions())
         queue_id, partition_id = await self._store.configure_queue(name, namespace, task, options)
         self._on_changed(name)
@@ -64,7 +68,7 @@ class QueueRoutes:
     async def clear(self, request: Request) -> Response:
         """Drop all messages of a queue or of one partition."""
         name = request.path_params["queue"]
-        partition = request.query_params.get("partition")
+        partition = parse_query(request.scope["query_string"]).get("partition")
         check_name("queue", name, length_max=self._settings.max_name_length)
         if partition is not None:
             check_name("partition", partition, length_max=self._settings.max_name_length)
@@ -78,16 +82,16 @@ class QueueRoutes:
 
     async def dead_letters(self, request: Request) -> Response:
         """A page of dead letters, latest failure first."""
-        query = request.query_params
+        query = parse_query(request.scope["query_string"])
         which = DeadLetterFilter(
             queue=check_text("queue", query.get("queue")) or None,
             consumer_group=check_text("consumerGroup", query.get("consumerGroup")) or None,
             partition=check_text("partition", query.get("partition")) or None,
-            start=_time("from", query.get("from")),
-            end=_time("to", query.get("to")),
+            start=_time(query, "from"),
+            end=_time(query, "to"),
         )
-        limit = _page("limit", query.get("limit"), 100)
-        offset = _page("offset", query.get("offset"), 0)
+        limit = _page(query, "limit", 100, _LIMIT_MAX)
+        offset = _page(query, "offset", 0, _OFFSET_MAX)
         rows, total = await self._store.list_dead_letters(which, limit=limit, offset=offset)
         return json_answer(
             {
@@ -115,22 +119,12 @@ def _dead_letter(row: Any) -> dict[str, Any]:
     }
 
 
-def _page(field: str, value: str | None, default: int) -> int:
-    number = default
-    with contextlib.suppress(ValueError):
-        number = int(value) if value else default
-    if not 0 <= number <= (_PAGE_MAX if field == "limit" else 2**31):
-        raise InvalidRequest(f"{field} {number} is out of range; use 0 to {_PAGE_MAX}")
+def _page(query: dict[str, str], field: str, default: int, largest: int) -> int:
+    number = parse_integer(query, field, default)
+    if not 0 <= number <= largest:
+        raise InvalidRequest(f"{field} {number} is out of range; use 0 to {largest}")
     return number
 
 
-def _time(field: str, value: str | None) -> datetime | None:
-    if not value:
-        return None
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        raise InvalidRequest(
-            f"{field} {shown(value)} is not a time; use ISO 8601, as in 2030-01-31T12:00:00Z"
-        ) from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+def _time(query: dict[str, str], field: str) -> datetime | None:
+    return parse_time(field, query[field]) if query.get(field) else None

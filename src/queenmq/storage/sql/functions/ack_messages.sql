@@ -66,9 +66,10 @@ BEGIN
         LEFT JOIN LATERAL (
             SELECT m.seq FROM queen.messages m
             WHERE m.partition_id = u.partition_id
-              AND m.seq = queen.seq_of_message_id(u.partition_id, u.transaction_id)
+              AND m.seq = CASE WHEN given.seq IS NULL
+                               THEN queen.seq_of_message_id(u.partition_id, u.transaction_id) END
               AND m.id::text = u.transaction_id AND m.transaction_id IS NULL
-        ) made ON given.seq IS NULL
+        ) made ON true
     ), known AS (
         SELECT i.*, q.name AS queue_name, p.name AS partition_name, q.retry_limit, q.retry_delay,
                pc.cursor_seq, pc.lease_end_seq, l.last_seq,
@@ -85,7 +86,7 @@ BEGIN
         SELECT k.*, CASE
                 WHEN k.status NOT IN ('completed', 'success', 'failed', 'dlq', 'retry')
                      OR (p_is_final AND k.status = 'retry') THEN 'unknown'
-                WHEN k.seq IS NULL THEN 'missing'
+                WHEN k.seq IS NULL OR k.cursor_seq IS NULL THEN 'missing'
                 WHEN NOT k.is_own_lease THEN 'stale'
                 WHEN k.seq <= k.cursor_seq
                     THEN CASE WHEN k.status IN ('completed', 'success') THEN 'already' ELSE 'passed' END

@@ -25,8 +25,8 @@ BEGIN
     DELETE FROM queen.dead_letter_queue WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_lookup SET first_seq = last_seq + 1 WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_consumers pc
-    SET cursor_seq = greatest(pc.cursor_seq, l.last_seq), lease_expires_at = NULL, retry_count = 0,
-        retry_seq = NULL, retry_at = NULL, expiry_count = 0, solo_until_seq = NULL, blocked_seq = NULL
+    SET cursor_seq = greatest(pc.cursor_seq, l.last_seq), lease_id = NULL, lease_expires_at = NULL,
+        retry_count = 0, retry_seq = NULL, retry_at = NULL, expiry_count = 0, solo_until_seq = NULL, blocked_seq = NULL
     FROM queen.partition_lookup l
     WHERE l.partition_id = pc.partition_id AND pc.partition_id = ANY (v_partition_ids);
     RETURN v_removed;

@@ -2,23 +2,28 @@
 --
 -- Arguments: parallel arrays; pairs may repeat, partitions that do not exist are passed over.
 -- Tables: partition_consumers (insert), partition_lookup, consumer_groups_metadata, messages (read).
--- Locks: the new rows, in (partition id, group) order, so two callers with the same pairs cannot deadlock.
+-- Locks: of the partitions concerned the lookup rows (FOR KEY SHARE, which pushes do not mind; a partition
+-- that is being deleted is passed over), then the new rows, both in (partition id, group) order.
 CREATE OR REPLACE FUNCTION queen.create_cursors(p_partition_ids uuid[], p_consumer_groups text[])
 RETURNS void
-LANGUAGE sql
-BEGIN ATOMIC
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
     INSERT INTO queen.partition_consumers (partition_id, consumer_group, queue_id, cursor_seq)
-    SELECT l.partition_id, c.consumer_group, l.queue_id,
-           queen.start_seq(l.partition_id, c.consumer_group)
+    SELECT c.partition_id, c.consumer_group, c.queue_id,
+           queen.start_seq(c.partition_id, c.consumer_group)
     FROM (
-        SELECT DISTINCT u.partition_id, u.consumer_group
+        SELECT l.partition_id, u.consumer_group, l.queue_id
         FROM unnest(p_partition_ids, p_consumer_groups) AS u (partition_id, consumer_group)
+        JOIN queen.partition_lookup l ON l.partition_id = u.partition_id
         WHERE NOT EXISTS (
             SELECT FROM queen.partition_consumers x
             WHERE x.partition_id = u.partition_id AND x.consumer_group = u.consumer_group
         )
+        ORDER BY l.partition_id, u.consumer_group
+        FOR KEY SHARE OF l SKIP LOCKED
     ) c
-    JOIN queen.partition_lookup l ON l.partition_id = c.partition_id
-    ORDER BY l.partition_id, c.consumer_group
     ON CONFLICT (partition_id, consumer_group) DO NOTHING;
-END;
+END
+$$;

@@ -23,21 +23,30 @@ RETURNS TABLE (
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
+DECLARE
+    v_wanted bigint;
+    v_locked bigint;
 BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
     END IF;
-    INSERT INTO queen.queues (name, namespace, task)
-    SELECT DISTINCT u.name COLLATE "C",
-           CASE WHEN strpos(u.name, '.') > 0 THEN split_part(u.name, '.', 1) ELSE '' END,
-           CASE WHEN strpos(u.name, '.') > 0 THEN split_part(u.name, '.', 2) ELSE '' END
-    FROM unnest(p_queue_names) AS u (name)
-    WHERE NOT EXISTS (SELECT FROM queen.queues q WHERE q.name = u.name)
-    ORDER BY 1
-    ON CONFLICT (name) DO NOTHING;
+    SELECT count(DISTINCT name) INTO v_wanted FROM unnest(p_queue_names) AS u (name);
+    LOOP
+        INSERT INTO queen.queues (name, namespace, task)
+        SELECT DISTINCT u.name COLLATE "C",
+               CASE WHEN strpos(u.name, '.') > 0 THEN split_part(u.name, '.', 1) ELSE '' END,
+               CASE WHEN strpos(u.name, '.') > 0 THEN split_part(u.name, '.', 2) ELSE '' END
+        FROM unnest(p_queue_names) AS u (name)
+        WHERE NOT EXISTS (SELECT FROM queen.queues q WHERE q.name = u.name)
+        ORDER BY 1
+        ON CONFLICT (name) DO NOTHING;
 
-    -- A share lock: a queue that is being deleted must not get a partition on the way out.
-    PERFORM FROM queen.queues q WHERE q.name = ANY (p_queue_names) ORDER BY q.name FOR KEY SHARE;
+        -- A queue that is being deleted must not get a partition on the way out: wait for its end and
+        -- make a new one.
+        PERFORM FROM queen.queues q WHERE q.name = ANY (p_queue_names) ORDER BY q.name FOR KEY SHARE;
+        GET DIAGNOSTICS v_locked = ROW_COUNT;
+        EXIT WHEN v_locked = v_wanted;
+    END LOOP;
 
     WITH made AS (
         INSERT INTO queen.partitions (queue_id, name)

@@ -105,7 +105,7 @@ BEGIN
                      AS first_id FROM shared s) h
     ), taken AS (
         UPDATE queen.partition_consumers pc
-        SET lease_id = coalesce(n.new_lease, pc.lease_id),
+        SET lease_id = n.new_lease,
             lease_acquired_at = CASE WHEN n.is_auto_ack THEN pc.lease_acquired_at ELSE v_now END,
             lease_expires_at = CASE WHEN n.is_auto_ack THEN NULL ELSE v_now + n.lease_time END,
             lease_end_seq = n.after_seq + n.take,

@@ -30,7 +30,8 @@ BEGIN
         FOR UPDATE OF pc
     )
     UPDATE queen.partition_consumers pc
-    SET lease_expires_at = NULL,
+    SET lease_id = NULL,
+        lease_expires_at = NULL,
         cursor_seq = greatest(pc.cursor_seq, k.pass_seq),
         retry_count = CASE WHEN pc.retry_seq <= k.pass_seq THEN 0 ELSE pc.retry_count END,
         retry_seq = CASE WHEN pc.retry_seq <= k.pass_seq THEN NULL ELSE pc.retry_seq END

@@ -42,18 +42,21 @@ BEGIN
                            WHERE m.partition_id = l.partition_id AND m.seq > coalesce(pc.cursor_seq, 0)
                            ORDER BY m.seq LIMIT 1) END
                    ) AS due_at
-            FROM queen.queues q
+            FROM (
+                SELECT * FROM queen.queues n WHERE n.name = a.queue_name
+                UNION ALL
+                SELECT * FROM queen.queues n
+                WHERE a.queue_name IS NULL
+                  AND (a.namespace IS NULL OR n.namespace = a.namespace)
+                  AND (a.task IS NULL OR n.task = a.task)
+            ) q
             JOIN queen.partition_lookup l ON l.queue_id = q.id
             LEFT JOIN queen.partition_consumers pc
                 ON pc.partition_id = l.partition_id AND pc.consumer_group = a.consumer_group
             LEFT JOIN queen.consumer_groups_metadata g
                 ON pc.partition_id IS NULL AND g.queue_name = q.name AND g.partition_name = ''
                 AND g.consumer_group = a.consumer_group AND g.subscription_mode = 'timestamp'
-            WHERE (q.name = a.queue_name
-                   OR (a.queue_name IS NULL
-                       AND (a.namespace IS NULL OR q.namespace = a.namespace)
-                       AND (a.task IS NULL OR q.task = a.task)))
-              AND l.last_seq > greatest(coalesce(pc.cursor_seq, 0), l.first_seq - 1)
+            WHERE l.last_seq > greatest(coalesce(pc.cursor_seq, 0), l.first_seq - 1)
               AND (g.subscription_timestamp IS NULL
                    OR l.last_message_created_at >= g.subscription_timestamp)
         )

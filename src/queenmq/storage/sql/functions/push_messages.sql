@@ -6,6 +6,9 @@
 -- row; NULL leaves the caller's own setting.
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
 -- stored winner), f refused because the queue is at its maxSize (no id).
+-- A message id is a UUIDv7 that also says where the message is: 48 bits of milliseconds, version 7, 32
+-- bits of the partition id around the variant, 40 bits of seq. Within a partition ids ascend with seq, and
+-- seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on id.
 -- Tables: partition_lookup (row locks, update), messages (insert).
 -- Locks: lookup rows in partition id order, held to commit; then, for queues with a maxSize, an advisory
 -- lock per queue in id order. Nothing is locked after that.
@@ -40,28 +43,25 @@ BEGIN
     END IF;
 
     -- Lock first, then look: a statement's snapshot is older than its lock wait, so the duplicate check
-    -- below must be a statement of its own.
-    SELECT array_agg(l.partition_id), array_agg(l.queue_id), array_agg(l.last_seq),
-           array_agg(l.last_message_created_at)
-    INTO v_found, v_queue_ids, v_last_seqs, v_times
+    -- below must be a statement of its own. The time is taken under the lock and is never behind the
+    -- partition's newest message: a clock step back must not break the order of created_at, which
+    -- delays, windows and seeks rely on.
+    SELECT array_agg(l.partition_id), array_agg(l.queue_id), array_agg(l.last_seq), array_agg(c.now),
+           array_agg(lpad(to_hex(floor(extract(epoch FROM c.now) * 1000)::bigint), 12, '0')
+                     || '7' || substr(l.partition_id::text, 1, 3)
+                     || '8' || substr(l.partition_id::text, 4, 5))
+    INTO v_found, v_queue_ids, v_last_seqs, v_times, v_prefixes
     FROM (
         SELECT partition_id, queue_id, last_seq, last_message_created_at
         FROM queen.partition_lookup
         WHERE partition_id = ANY (p_partition_ids)
         ORDER BY partition_id
         FOR NO KEY UPDATE
-    ) l;
+    ) l
+    CROSS JOIN LATERAL (SELECT greatest(l.last_message_created_at, clock_timestamp()) AS now) c;
     IF v_found IS DISTINCT FROM p_partition_ids THEN
         RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';
     END IF;
-    -- Under the lock, and never behind the partition's newest message: a clock step back must not
-    -- break the order of created_at, which delays, windows and seeks rely on.
-    SELECT array_agg(u.t ORDER BY u.n),
-           array_agg(queen.message_id_prefix(v_found[u.n], u.t) ORDER BY u.n)
-    INTO v_times, v_prefixes
-    FROM (
-        SELECT greatest(t, clock_timestamp()) AS t, n FROM unnest(v_times) WITH ORDINALITY AS w (t, n)
-    ) u;
     v_rooms := queen.queue_rooms(v_queue_ids, p_item_partitions);
 
     WITH judged AS (
@@ -78,7 +78,8 @@ BEGIN
             UNION ALL
             SELECT m.id FROM queen.messages m
             WHERE m.partition_id = v_found[i.k]
-              AND m.seq = queen.seq_of_message_id(v_found[i.k], i.tx)
+              AND m.seq = CASE WHEN substr(i.tx, 15, 4) = '7' || left(v_found[i.k]::text, 3)
+                               THEN queen.seq_of_message_id(v_found[i.k], i.tx) END
               AND m.id::text = i.tx AND m.transaction_id IS NULL
             LIMIT 1
         ) w ON i.tx IS NOT NULL

@@ -5,7 +5,7 @@
 -- A named lease is lost when it has expired or was taken over before its messages were acked.
 -- Errors: QN010 an ack was refused, QN011 a lease was lost, QN012 a pushed transaction id is a duplicate,
 -- QN002 a queue is at its maxSize, QN001 a partition does not exist any more.
--- Locks: cursor rows first, then lookup rows, each in key order: two transactions cannot wait in a circle.
+-- Locks: lookup rows first, then cursor rows, each in key order, as everybody does.
 CREATE OR REPLACE FUNCTION queen.run_transaction(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -33,6 +33,27 @@ DECLARE
     v_problem text;
 BEGIN
     PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
+    -- Nobody may delete a partition half-way through, and both sides take these rows in the same order.
+    PERFORM FROM queen.partition_lookup
+    WHERE partition_id = ANY (p_partition_ids || p_ack_partition_ids)
+    ORDER BY partition_id
+    FOR KEY SHARE;
+
+    IF cardinality(p_partition_ids) > 0 THEN
+        SELECT r.message_ids, r.outcomes INTO message_ids, v_outcomes
+        FROM queen.push_messages(p_partition_ids, p_item_partitions, p_transaction_ids, p_trace_ids,
+                                 p_payloads, p_producer_subs, p_encrypted, NULL) r;
+        IF strpos(v_outcomes, 'f') > 0 THEN
+            RAISE EXCEPTION 'The queue of push item % is full', strpos(v_outcomes, 'f') - 1
+                USING ERRCODE = 'QN002';
+        ELSIF strpos(v_outcomes, 'd') > 0 THEN
+            RAISE EXCEPTION 'Duplicate transactionId % in push item %',
+                p_transaction_ids[strpos(v_outcomes, 'd')], strpos(v_outcomes, 'd') - 1
+                USING ERRCODE = 'QN012';
+        END IF;
+    END IF;
+
+    PERFORM queen.create_cursors(p_ack_partition_ids, p_ack_consumer_groups);
     PERFORM FROM queen.partition_consumers pc
     WHERE (pc.partition_id, pc.consumer_group) IN (
         SELECT u.p, u.g FROM unnest(p_ack_partition_ids, p_ack_consumer_groups) AS u (p, g)
@@ -55,20 +76,6 @@ BEGIN
     IF v_problem IS NOT NULL THEN
         RAISE EXCEPTION 'Lease % was lost before its messages were acknowledged; pop them again', v_problem
             USING ERRCODE = 'QN011';
-    END IF;
-
-    IF cardinality(p_partition_ids) > 0 THEN
-        SELECT r.message_ids, r.outcomes INTO message_ids, v_outcomes
-        FROM queen.push_messages(p_partition_ids, p_item_partitions, p_transaction_ids, p_trace_ids,
-                                 p_payloads, p_producer_subs, p_encrypted, NULL) r;
-        IF strpos(v_outcomes, 'f') > 0 THEN
-            RAISE EXCEPTION 'The queue of push item % is full', strpos(v_outcomes, 'f') - 1
-                USING ERRCODE = 'QN002';
-        ELSIF strpos(v_outcomes, 'd') > 0 THEN
-            RAISE EXCEPTION 'Duplicate transactionId % in push item %',
-                p_transaction_ids[strpos(v_outcomes, 'd')], strpos(v_outcomes, 'd') - 1
-                USING ERRCODE = 'QN012';
-        END IF;
     END IF;
 
     IF cardinality(p_ack_partition_ids) > 0 THEN

@@ -2,12 +2,17 @@
 -- The caller still compares the id of the row it finds there.
 CREATE OR REPLACE FUNCTION queen.seq_of_message_id(p_partition_id uuid, p_text text)
 RETURNS bigint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE
-    WHEN length(p_text) = 36
-        AND substr(p_text, 15, 4) = '7' || substr(p_partition_id::text, 1, 3)
-        AND substr(p_text, 20, 4) = '8' || substr(p_partition_id::text, 4, 3)
-        AND substr(p_text, 25, 2) = substr(p_partition_id::text, 7, 2)
-        AND p_text ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
-    THEN ('x' || right(p_text, 10))::bit(40)::bigint
-END;
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+BEGIN
+    -- The layout is explained in push_messages.
+    IF length(p_text) = 36
+       AND substr(p_text, 15, 4) = '7' || substr(p_partition_id::text, 1, 3)
+       AND substr(p_text, 20, 4) = '8' || substr(p_partition_id::text, 4, 3)
+       AND substr(p_text, 25, 2) = substr(p_partition_id::text, 7, 2)
+       AND p_text ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN
+        RETURN ('x' || right(p_text, 10))::bit(40)::bigint;
+    END IF;
+    RETURN NULL;
+END
+$$;

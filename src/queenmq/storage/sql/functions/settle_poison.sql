@@ -25,7 +25,7 @@ BEGIN
     v_seq := v_row.lease_end_seq;
     IF v_on_poison = 'block' THEN
         UPDATE queen.partition_consumers
-        SET lease_expires_at = NULL, blocked_seq = v_seq
+        SET lease_id = NULL, lease_expires_at = NULL, blocked_seq = v_seq
         WHERE partition_id = p_partition_id AND consumer_group = p_consumer_group;
         RETURN;
     END IF;
@@ -36,7 +36,8 @@ BEGIN
                    v_row.expiry_count + 1));
     END IF;
     UPDATE queen.partition_consumers
-    SET lease_expires_at = NULL, cursor_seq = v_seq, expiry_count = 0, retry_count = 0, retry_seq = NULL,
+    SET lease_id = NULL, lease_expires_at = NULL, cursor_seq = v_seq, expiry_count = 0,
+        retry_count = 0, retry_seq = NULL,
         solo_until_seq = nullif(greatest(solo_until_seq, v_seq), v_seq),
         last_consumed_at = clock_timestamp(), total_consumed = total_consumed + 1
     WHERE partition_id = p_partition_id AND consumer_group = p_consumer_group;

@@ -6,7 +6,8 @@
 -- A `new` group gets its cursors here, one per existing partition, at that partition's newest committed
 -- message. A start time would not do: a message may commit after the subscription with an earlier time.
 -- Tables: consumer_groups_metadata, partition_consumers (insert).
--- Locks: the new rows, in key order.
+-- Locks: the new metadata rows, the lookup rows of `new` groups (FOR KEY SHARE), the new cursors; each in
+-- key order.
 CREATE OR REPLACE FUNCTION queen.subscribe_groups(
     p_queue_names text[],
     p_partition_names text[],
@@ -33,12 +34,16 @@ BEGIN ATOMIC
         RETURNING queue_name, consumer_group, partition_name, subscription_mode
     )
     INSERT INTO queen.partition_consumers (partition_id, consumer_group, queue_id, cursor_seq)
-    SELECT l.partition_id, n.consumer_group, l.queue_id, l.last_seq
-    FROM added n
-    JOIN queen.queues q ON q.name = n.queue_name
-    JOIN queen.partitions p ON p.queue_id = q.id AND n.partition_name IN ('', p.name)
-    JOIN queen.partition_lookup l ON l.partition_id = p.id
-    WHERE n.subscription_mode = 'new'
-    ORDER BY l.partition_id, n.consumer_group
+    SELECT f.partition_id, f.consumer_group, f.queue_id, f.last_seq
+    FROM (
+        SELECT l.partition_id, n.consumer_group, l.queue_id, l.last_seq
+        FROM added n
+        JOIN queen.queues q ON q.name = n.queue_name
+        JOIN queen.partitions p ON p.queue_id = q.id AND n.partition_name IN ('', p.name)
+        JOIN queen.partition_lookup l ON l.partition_id = p.id
+        WHERE n.subscription_mode = 'new'
+        ORDER BY l.partition_id, n.consumer_group
+        FOR KEY SHARE OF l
+    ) f
     ON CONFLICT (partition_id, consumer_group) DO NOTHING;
 END;

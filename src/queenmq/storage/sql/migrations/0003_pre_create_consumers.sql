@@ -10,8 +10,8 @@ CREATE TABLE queen.partition_consumers (
     last_consumed_at timestamptz,
     -- When a pop last took something from here; the least recently served partition goes first.
     last_served_at timestamptz,
-    -- The last lease given. It is live while lease_expires_at is set and in the future; a lease that was
-    -- completed, handed back or failed keeps its id but has no expiry.
+    -- The last lease given. It is live while lease_expires_at is set and in the future. A lease that its
+    -- acks completed or failed keeps its id but has no expiry, so that a repeated ack is recognised.
     lease_id uuid,
     lease_expires_at timestamptz,
     lease_acquired_at timestamptz,

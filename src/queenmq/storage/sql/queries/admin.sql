@@ -28,7 +28,7 @@ JOIN queen.queues q ON q.id = d.queue_id
 WHERE ($1::text IS NULL OR q.name = $1) AND ($2::text IS NULL OR d.consumer_group = $2)
   AND ($3::text IS NULL OR p.name = $3)
   AND ($4::timestamptz IS NULL OR d.failed_at >= $4) AND ($5::timestamptz IS NULL OR d.failed_at <= $5)
-ORDER BY d.failed_at DESC, d.seq DESC
+ORDER BY d.failed_at DESC, d.partition_id, d.consumer_group, d.seq DESC
 LIMIT $6 OFFSET $7;
 
 -- name: count_dead_letters
