@@ -47,7 +47,7 @@ types: $(DEV_READY) ## type-check src
 bench: $(SERVER_READY) ## run the benchmark scenarios: make bench ARGS='push'
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-demo: $(SERVER_READY) ## start a broker with sample traffic and its dashboard
+demo: $(SERVER_READY) ## start a broker with sample traffic and check that all of it arrives
 	@$(BIN)/queen demo $(ARGS)
 
 constraints: ## pin the newest dependencies that fit pyproject.toml

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from queenmq import __version__
-from queenmq.cli import db, serve
+from queenmq.cli import db, demo, serve
 from queenmq.errors import QueenError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(name="serve")(serve.serve)
+app.command(name="demo")(demo.demo)
 app.add_typer(db.app, name="db")
 
 

@@ -10,7 +10,9 @@ from queenmq.engine.batcher import Batcher
 from queenmq.engine.dispatcher import Dispatcher
 from queenmq.engine.operation import AckItem, AckResult, PartitionKey
 from queenmq.engine.ports import MessageStore
-from queenmq.errors import QueenError, StorageRejected, StorageUnavailable
+from queenmq.errors import PartitionBusy, QueenError, StorageRejected, StorageUnavailable
+
+_STUCK_CALLS_MAX = 2
 
 #: Called with the partition, its names and the group when a partition may be popped again.
 Freed = Callable[[UUID, PartitionKey, str], None]
@@ -39,11 +41,16 @@ class AckService:
         rows_max: int,
         waiting_max: int,
         lock_timeout_ms: int,
+        wait_ms: int,
         on_freed: Freed,
     ) -> None:
         self._store = store
         self._waiting_max = waiting_max
         self._lock_timeout_ms = lock_timeout_ms
+        self._wait_ms = wait_ms
+        self._stuck: set[asyncio.Task[None]] = set()
+        # However many acks are stuck, they hold no more than these connections.
+        self._stuck_slots = asyncio.Semaphore(_STUCK_CALLS_MAX)
         self._on_freed = on_freed
         self._dispatcher: Dispatcher[AckEntry] = Dispatcher(
             "ack", Batcher(calls_max=calls_max, weight_max=rows_max), self._run
@@ -64,17 +71,41 @@ class AckService:
     async def drain(self) -> None:
         """Wait until every ack has its answer."""
         await self._dispatcher.drain()
+        while self._stuck:
+            await asyncio.wait(self._stuck)
 
     async def _run(self, batch: list[AckEntry]) -> None:
+        try:
+            await self._settle(batch, self._lock_timeout_ms)
+        except (PartitionBusy, StorageRejected):
+            # One request is at fault or stuck, and only that one shall fail or wait.
+            for entry in batch:
+                await self._settle_alone(entry)
+
+    async def _settle_alone(self, entry: AckEntry) -> None:
+        try:
+            await self._settle([entry], self._lock_timeout_ms)
+        except PartitionBusy:
+            task = asyncio.create_task(self._wait_for(entry), name="ack-stuck")
+            self._stuck.add(task)
+            task.add_done_callback(self._stuck.discard)
+        except QueenError as error:
+            _fail([entry], error)
+
+    async def _wait_for(self, entry: AckEntry) -> None:
+        try:
+            async with self._stuck_slots:
+                await self._settle([entry], self._wait_ms)
+        except QueenError as error:
+            _fail([entry], error)
+
+    async def _settle(self, batch: list[AckEntry], lock_timeout_ms: int) -> None:
+        """Make one call and answer its requests. Raises what may be the fault of one of them."""
         items = [item for entry in batch for item in entry.items]
         try:
-            results = await self._store.ack_messages(items, lock_timeout_ms=self._lock_timeout_ms)
-        except StorageRejected as error:
-            if len(batch) == 1:
-                _fail(batch, error)
-                return
-            for entry in batch:
-                await self._run([entry])
+            results = await self._store.ack_messages(items, lock_timeout_ms=lock_timeout_ms)
+        except (PartitionBusy, StorageRejected):
+            raise
         except QueenError as error:
             _fail(batch, error)
         else:

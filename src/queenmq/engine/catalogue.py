@@ -10,12 +10,14 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
+from queenmq.clock import now_ms
 from queenmq.engine.operation import PartitionKey, PartitionRef
 from queenmq.engine.ports import MessageStore
 from queenmq.errors import PartitionBusy, QueenError, StorageUnavailable
 
 #: Partitions created or looked up by one call.
 _KEYS_PER_CALL = 500
+_STUCK_CALLS_MAX = 2
 #: Remembered partitions; about 0.6 KB each.
 _ENTRIES_MAX = 100_000
 
@@ -31,6 +33,8 @@ class Catalogue:
         self._wanted: dict[PartitionKey, asyncio.Future[PartitionRef]] = {}
         self._runner: asyncio.Task[None] | None = None
         self._stuck: set[asyncio.Task[None]] = set()
+        # However many partitions are stuck, they hold no more than these connections.
+        self._stuck_slots = asyncio.Semaphore(_STUCK_CALLS_MAX)
 
     def get(self, key: PartitionKey) -> PartitionRef | None:
         """The partition if it is remembered."""
@@ -106,18 +110,25 @@ class Catalogue:
             self._answer_found(keys, refs)
 
     async def _create_alone(self, key: PartitionKey) -> None:
-        try:
-            refs = await self._store.ensure_partitions([key], lock_timeout_ms=self._wait_ms)
-        except PartitionBusy:
-            busy = PartitionBusy(
-                f"partition {key.partition!r} of queue {key.queue!r} is being created by a"
-                " transaction that has not ended; nothing was stored, try again"
-            )
-            self._answer(key, busy)
-        except QueenError as error:
-            self._answer(key, error)
-        else:
-            self._answer_found([key], refs)
+        deadline_ms = now_ms() + self._wait_ms
+        error: QueenError = PartitionBusy(
+            f"partition {key.partition!r} of queue {key.queue!r} is being created by a"
+            " transaction that has not ended; nothing was stored, try again"
+        )
+        while now_ms() < deadline_ms:
+            try:
+                async with self._stuck_slots:
+                    refs = await self._store.ensure_partitions(
+                        [key], lock_timeout_ms=self._lock_timeout_ms
+                    )
+                self._answer_found([key], refs)
+                return
+            except PartitionBusy:
+                continue
+            except QueenError as caught:
+                error = caught
+                break
+        self._answer(key, error)
 
     def _answer_found(self, keys: Iterable[PartitionKey], refs: Iterable[PartitionRef]) -> None:
         for ref in refs:

@@ -8,7 +8,7 @@ calls).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
@@ -75,28 +75,39 @@ class PopBoard:
 
     def plan(self) -> Iterator[Claim | Pool]:
         """One call full of claims; in between, each pool that has nothing left to try."""
+        specific = [pool for pool in self.dirty if pool.is_specific]
+        others = [pool for pool in self.dirty if not pool.is_specific]
         room = self._candidates_max
-        for pool in sorted(self.dirty, key=lambda pool: not pool.is_specific):
-            while room > 0 and (intention := pool.first()) is not None:
-                wanted = min(intention.request.partitions, room)
+        # Those who ask by name come first, but may not shut the others out.
+        first_room = max(1, room // 2) if others else room
+        room -= yield from self._serve(specific, first_room)
+        yield from self._serve(others, room)
+
+    def _serve(self, pools: list[Pool], room: int) -> Generator[Claim | Pool, None, int]:
+        used = 0
+        for pool in pools:
+            while used < room and (intention := pool.first()) is not None:
+                wanted = min(intention.request.partitions, room - used)
                 partition_ids = pool.take_ready(wanted, self._claiming)
                 if not partition_ids:
                     break
                 pool.pop_first()
-                room -= len(partition_ids)
+                used += len(partition_ids)
                 yield self._start(intention, pool, partition_ids)
             del self.dirty[pool]
-            if room <= 0:
-                # To the end of the row, so that a busy pool does not shut the others out.
+            if used >= room:
+                # To the end of the row, so that a busy pool lets the others go first next time.
                 self.dirty[pool] = None
-                return
+                break
             if not pool.ready and not pool.auto_claims:
                 yield pool
             elif pool.waiting_count:
                 self._held[pool] = None
+        return used
 
     def _start(self, intention: Intention, pool: Pool, partition_ids: list[UUID]) -> Claim:
         intention.move(PopEvent.ASSIGNED)
+        pool.claims += 1
         pool.auto_claims += intention.request.is_auto_ack
         for partition_id in partition_ids:
             self._claiming.add((partition_id, pool.consumer_group))
@@ -105,6 +116,7 @@ class PopBoard:
     def end(self, claims: Iterable[Claim]) -> None:
         """Their call is over: the pairs are free and everybody concerned has news."""
         for intention, pool, partition_ids in claims:
+            pool.claims -= 1
             pool.auto_claims -= intention.request.is_auto_ack
             for partition_id in partition_ids:
                 self._claiming.discard((partition_id, pool.consumer_group))

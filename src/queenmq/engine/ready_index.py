@@ -73,9 +73,18 @@ class Pool:
     """The waiting pops of one (scope, consumer group) and the partitions to try for them."""
 
     __slots__ = (
-        "_waiting", "auto_claims", "consumer_group", "due_ms", "poll_ms", "ready", "resolved_tick",
-        "scope", "timer", "waiting_count",
-    )  # fmt: skip
+        "_waiting",
+        "auto_claims",
+        "claims",
+        "consumer_group",
+        "due_ms",
+        "poll_ms",
+        "ready",
+        "resolved_tick",
+        "scope",
+        "timer",
+        "waiting_count",
+    )
 
     def __init__(self, scope: Scope, consumer_group: str) -> None:
         self.scope = scope
@@ -83,7 +92,9 @@ class Pool:
         self.ready: dict[UUID, None] = {}
         #: The start of the last look-up that has ended.
         self.resolved_tick = -1
-        #: Calls in flight that move cursors without leasing: more may be there when they end.
+        #: Pops of this pool that are in a call.
+        self.claims = 0
+        #: Those among them that move cursors without leasing: more may be there when they end.
         self.auto_claims = 0
         self.poll_ms: float = 0
         self.due_ms: float | None = None
@@ -190,7 +201,7 @@ class PoolIndex:
     def remove_idle(self) -> None:
         """Forget the pools that nobody uses right now."""
         for pool in self:
-            if not pool.waiting_count and not pool.auto_claims and pool.timer is None:
+            if not pool.waiting_count and not pool.claims and pool.timer is None:
                 self.remove(pool)
 
     def _home(self, pool: Pool) -> dict[Pool, None]:

@@ -13,6 +13,7 @@ from starlette.routing import Route, Router
 from queenmq.errors import QueenError
 from queenmq.server import asgi
 from queenmq.server.error_responses import status_of
+from queenmq.server.failure_log import FailureLog
 from queenmq.server.queries import parse_path
 from queenmq.server.responses import json_answer
 from queenmq.server.routes.ack import AckRoute
@@ -81,6 +82,7 @@ class App:
             default=self._unknown,
         )
         self._paths = {path for _, path in self._hot}
+        self._failures = FailureLog()
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         if scope["type"] != "http":
@@ -91,9 +93,7 @@ class App:
             logger.debug("caller left mid-request", extra={"event": "caller_left"})
         except QueenError as error:
             if status_of(error) >= 500:
-                logger.warning(
-                    "%s", error, extra={"event": "request_failed", "path": scope["path"]}
-                )
+                self._failures.note(error, scope["path"])
             await asgi.send_error(send, error)
         except Exception:
             logger.exception("a request broke", extra={"event": "defect", "path": scope["path"]})

@@ -50,7 +50,8 @@ class Broker:
             calls_max=settings.ack_calls_max,
             rows_max=settings.ack_rows_max,
             waiting_max=settings.ack_waiting_max,
-            lock_timeout_ms=settings.push_wait_ms,
+            lock_timeout_ms=settings.push_lock_timeout_ms,
+            wait_ms=settings.push_wait_ms,
             on_freed=self._pop.freed,
         )
         transactions = TransactionService(

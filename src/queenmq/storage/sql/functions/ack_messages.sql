@@ -43,7 +43,7 @@ BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
     END IF;
-    PERFORM queen.create_cursors(p_partition_ids, p_consumer_groups);
+    PERFORM queen.create_cursors(p_partition_ids, p_consumer_groups, true);
     -- Lock first, then look.
     PERFORM FROM queen.partition_consumers pc
     WHERE (pc.partition_id, pc.consumer_group) IN (

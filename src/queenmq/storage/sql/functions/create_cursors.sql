@@ -1,29 +1,48 @@
 -- Give each (partition, consumer group) that has none yet a cursor at the group's start.
 --
--- Arguments: parallel arrays; pairs may repeat, partitions that do not exist are passed over.
+-- Arguments: parallel arrays; pairs may repeat, partitions that do not exist are passed over. A pair that
+-- another session is creating just now, or whose partition it is deleting, is waited for only with
+-- p_may_wait; else it is passed over, so that a pop never waits.
 -- Tables: partition_consumers (insert), partition_lookup, consumer_groups_metadata, messages (read).
--- Locks: of the partitions concerned the lookup rows (FOR KEY SHARE, which pushes do not mind; a partition
--- that is being deleted is passed over), then the new rows, both in (partition id, group) order.
-CREATE OR REPLACE FUNCTION queen.create_cursors(p_partition_ids uuid[], p_consumer_groups text[])
+-- Locks: of the pairs concerned the lookup rows (FOR KEY SHARE, which pushes do not mind), an advisory lock
+-- per pair, the new rows; each in (partition id, group) order.
+CREATE OR REPLACE FUNCTION queen.create_cursors(
+    p_partition_ids uuid[],
+    p_consumer_groups text[],
+    p_may_wait boolean
+)
 RETURNS void
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 AS $$
+DECLARE
+    v_pair record;
 BEGIN
-    INSERT INTO queen.partition_consumers (partition_id, consumer_group, queue_id, cursor_seq)
-    SELECT c.partition_id, c.consumer_group, c.queue_id,
-           queen.start_seq(c.partition_id, c.consumer_group)
-    FROM (
-        SELECT l.partition_id, u.consumer_group, l.queue_id
+    FOR v_pair IN
+        SELECT DISTINCT u.partition_id, u.consumer_group,
+               hashtextextended(u.consumer_group, hashtextextended(u.partition_id::text, 0)) AS lock_id
         FROM unnest(p_partition_ids, p_consumer_groups) AS u (partition_id, consumer_group)
-        JOIN queen.partition_lookup l ON l.partition_id = u.partition_id
         WHERE NOT EXISTS (
             SELECT FROM queen.partition_consumers x
-            WHERE x.partition_id = u.partition_id AND x.consumer_group = u.consumer_group
-        )
-        ORDER BY l.partition_id, u.consumer_group
-        FOR KEY SHARE OF l SKIP LOCKED
-    ) c
-    ON CONFLICT (partition_id, consumer_group) DO NOTHING;
+            WHERE x.partition_id = u.partition_id AND x.consumer_group = u.consumer_group)
+        ORDER BY u.partition_id, u.consumer_group
+    LOOP
+        IF p_may_wait THEN
+            PERFORM FROM queen.partition_lookup
+            WHERE partition_id = v_pair.partition_id FOR KEY SHARE;
+            CONTINUE WHEN NOT FOUND;
+            PERFORM pg_advisory_xact_lock(v_pair.lock_id);
+        ELSE
+            PERFORM FROM queen.partition_lookup
+            WHERE partition_id = v_pair.partition_id FOR KEY SHARE SKIP LOCKED;
+            CONTINUE WHEN NOT FOUND OR NOT pg_try_advisory_xact_lock(v_pair.lock_id);
+        END IF;
+        INSERT INTO queen.partition_consumers (partition_id, consumer_group, queue_id, cursor_seq)
+        SELECT l.partition_id, v_pair.consumer_group, l.queue_id,
+               queen.start_seq(l.partition_id, v_pair.consumer_group)
+        FROM queen.partition_lookup l
+        WHERE l.partition_id = v_pair.partition_id
+        ON CONFLICT (partition_id, consumer_group) DO NOTHING;
+    END LOOP;
 END
 $$;

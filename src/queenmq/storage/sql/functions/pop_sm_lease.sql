@@ -10,7 +10,7 @@
 -- settle_poison, then try again), none (nothing to deliver).
 -- Auto-acked grants move the cursor and leave no lease.
 -- Tables: partition_consumers (insert, row locks, update); partition_lookup, queues, messages (read).
--- Locks: cursor rows in (partition id, group) order, skipping rows that are locked.
+-- Locks: cursor rows in (partition id, group) order, skipping rows that are locked. Never waits.
 CREATE OR REPLACE FUNCTION queen.pop_sm_lease(
     p_requests integer[],
     p_partition_ids uuid[],
@@ -26,7 +26,7 @@ AS $$
 DECLARE
     v_now timestamptz;
 BEGIN
-    PERFORM queen.create_cursors(p_partition_ids, p_consumer_groups);
+    PERFORM queen.create_cursors(p_partition_ids, p_consumer_groups, false);
     v_now := clock_timestamp();
     RETURN QUERY
     WITH wanted AS (

@@ -53,7 +53,7 @@ BEGIN
         END IF;
     END IF;
 
-    PERFORM queen.create_cursors(p_ack_partition_ids, p_ack_consumer_groups);
+    PERFORM queen.create_cursors(p_ack_partition_ids, p_ack_consumer_groups, true);
     PERFORM FROM queen.partition_consumers pc
     WHERE (pc.partition_id, pc.consumer_group) IN (
         SELECT u.p, u.g FROM unnest(p_ack_partition_ids, p_ack_consumer_groups) AS u (p, g)

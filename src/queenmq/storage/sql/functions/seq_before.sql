@@ -1,4 +1,5 @@
--- The last sequence number of a partition whose message was created before p_time; 0 when none was.
+-- The last sequence number of a partition whose message was created before p_time; where none was, the
+-- number before the first message that is left.
 --
 -- A binary search over the primary key: created_at never decreases with seq, and an index on it would
 -- cost every push. Holes left by deleted messages are stepped over.

@@ -1,0 +1,61 @@
+"""Every error that a request can meet has a status, the one that the error tree announces."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from queenmq import errors
+from queenmq.server.error_responses import STATUS, status_of
+
+KINDS = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, errors.QueenError)
+]
+#: Caught on the way or raised at the start only; if one gets through, the server is at fault.
+INTERNAL = {
+    errors.QueenError,
+    errors.SettingsError,
+    errors.MigrationError,
+    errors.PartitionGone,
+    errors.TransactionRefused,
+}
+ANNOUNCED = {
+    name: int(status)
+    for name, status in re.findall(r"[├└]── (\w+) .*\((\d{3})\)$", errors.__doc__ or "", re.M)
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_error_has_a_status(kind: type[errors.QueenError]) -> None:
+    is_listed = any(issubclass(kind, listed) for listed, _ in STATUS)
+    assert is_listed or kind in INTERNAL, f"{kind.__name__} needs a row in STATUS"
+    assert (status_of(kind("text")) == 500) is (kind in INTERNAL)
+
+
+@pytest.mark.parametrize("name", ANNOUNCED)
+def test_the_status_is_the_announced_one(name: str) -> None:
+    assert status_of(getattr(errors, name)("text")) == ANNOUNCED[name]
+
+
+def test_statuses_are_announced() -> None:
+    assert len(ANNOUNCED) >= 6
+
+
+def test_every_error_stands_in_the_tree() -> None:
+    assert {kind.__name__ for kind in KINDS} <= set(re.findall(r"\w+", errors.__doc__ or ""))
+
+
+def test_the_most_specific_row_comes_first() -> None:
+    for place, (kind, _) in enumerate(STATUS):
+        for later, _ in STATUS[place + 1 :]:
+            assert not issubclass(later, kind), f"{later.__name__} can never be reached"
+
+
+def test_codes_of_the_database_are_distinct() -> None:
+    codes = [value for name, value in vars(errors).items() if name.isupper()]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch(r"QN\d{3}", code) for code in codes)

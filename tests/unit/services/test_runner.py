@@ -1,0 +1,152 @@
+"""The runner of background services, with services that the test holds by the hand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from queenmq.errors import StorageUnavailable
+from queenmq.services.janitor import Janitor
+from queenmq.services.runner import Runner
+
+#: Seconds for what happens at once.
+SOON_S = 10.0
+
+
+class Service:
+    """Counts its runs, fails as told, and lets a test wait for a run."""
+
+    name = "fake"
+
+    def __init__(self, *errors: Exception | None, interval_s: float = 0) -> None:
+        self.interval_s = interval_s
+        self.runs = 0
+        self._errors = list(errors)
+        self._news = asyncio.Event()
+
+    async def run_once(self) -> None:
+        self.runs += 1
+        self._news.set()
+        if self._errors and (error := self._errors.pop(0)) is not None:
+            raise error
+
+    async def wait_for_run(self, number: int) -> None:
+        while self.runs < number:
+            self._news.clear()
+            await asyncio.wait_for(self._news.wait(), SOON_S)
+
+
+async def test_a_service_runs_again_and_again() -> None:
+    service = Service()
+    runner = Runner([service])
+    runner.start()
+    await service.wait_for_run(3)
+    await runner.stop()
+
+
+async def test_every_service_has_a_loop_of_its_own() -> None:
+    idle, busy = Service(interval_s=3_600), Service()
+    runner = Runner([idle, busy])
+    runner.start()
+    await busy.wait_for_run(2)
+    await runner.stop()
+    assert idle.runs == 0
+
+
+async def test_a_service_survives_its_errors_and_they_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Service(StorageUnavailable("no database"), None)
+    runner = Runner([service])
+    runner.start()
+    await service.wait_for_run(2)
+    await runner.stop()
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == "fake: no database"
+    assert vars(record)["event"] == "service_failed"
+    assert vars(record)["service"] == "fake"
+
+
+async def test_a_defect_in_a_service_is_logged_as_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Service(RuntimeError("a defect"))
+    runner = Runner([service])
+    runner.start()
+    await service.wait_for_run(1)
+    await runner.stop()
+    assert any(record.levelno >= logging.ERROR for record in caplog.records), "it ended in silence"
+
+
+async def test_a_stopped_service_runs_no_more() -> None:
+    service = Service()
+    runner = Runner([service])
+    runner.start()
+    await service.wait_for_run(1)
+    await runner.stop()
+    runs = service.runs
+    # A loop that went on would get its turn before this task does.
+    for _ in range(10):
+        await asyncio.get_running_loop().run_in_executor(None, int)
+    assert service.runs == runs
+
+
+async def test_a_run_in_progress_is_cut_off() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    class Stuck(Service):
+        async def run_once(self) -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+    runner = Runner([Stuck()])
+    runner.start()
+    await asyncio.wait_for(started.wait(), SOON_S)
+    await asyncio.wait_for(runner.stop(), SOON_S)
+    assert ended.is_set()
+
+
+async def test_stopping_twice_is_safe() -> None:
+    runner = Runner([Service()])
+    runner.start()
+    await runner.stop()
+    await runner.stop()
+
+
+async def test_stopping_before_the_start_is_safe() -> None:
+    await Runner([Service()]).stop()
+
+
+async def test_a_runner_can_be_started_again() -> None:
+    service = Service()
+    runner = Runner([service])
+    for number in (1, 2):
+        runner.start()
+        await service.wait_for_run(number)
+        await runner.stop()
+
+
+async def test_loops_are_named_after_their_service() -> None:
+    runner = Runner([Service()])
+    runner.start()
+    assert "fake" in {task.get_name() for task in asyncio.all_tasks()}
+    await runner.stop()
+
+
+async def test_the_janitor_sweeps_once_a_run() -> None:
+    sweeps = []
+
+    class Store:
+        async def sweep_lease_partitions(self) -> None:
+            sweeps.append(1)
+
+    janitor = Janitor(Store())
+    await janitor.run_once()
+    assert sweeps == [1]
+    assert janitor.interval_s > 0

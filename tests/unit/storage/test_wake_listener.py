@@ -1,0 +1,65 @@
+"""The text of wake-ups between brokers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from queenmq.storage.wake_listener import decode_wake, encode_wake
+
+#: NOTIFY takes less than this many bytes.
+PAYLOAD_BYTES_MAX = 8_000
+
+
+def test_another_broker_hears_the_queues() -> None:
+    assert decode_wake("other", encode_wake("me", ["b", "a"])) == ["a", "b"]
+
+
+def test_our_own_wake_up_is_not_heard() -> None:
+    assert decode_wake("me", encode_wake("me", ["a"])) == []
+
+
+def test_too_many_queues_become_a_star() -> None:
+    text = encode_wake("me", [f"queue-{number}" for number in range(10_000)])
+    assert len(text) < PAYLOAD_BYTES_MAX
+    assert decode_wake("other", text) == ["*"]
+
+
+def test_a_few_queues_with_long_names_become_a_star() -> None:
+    text = encode_wake(
+        "me", ["🐝" * 255 for _ in range(1)] + ["é" * 255 + str(n) for n in range(9)]
+    )
+    assert len(text.encode()) < PAYLOAD_BYTES_MAX
+    assert decode_wake("other", text) == ["*"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "{",
+        "null",
+        "1",
+        '"from"',
+        "[]",
+        "{}",
+        '{"from":"you"}',
+        '{"queues":["a"]}',
+        '{"from":"you","queues":null}',
+        '{"from":"you","queues":7}',
+        '{"from":"you","queues":"abc"}',
+        '{"from":"you","queues":{"a":1}}',
+        "[" * 7_000,
+        '{"a":' * 1_500,
+    ],
+    ids=lambda text: text[:30],
+)
+def test_nonsense_wakes_nobody(text: str) -> None:
+    assert decode_wake("me", text) == []
+
+
+def test_names_that_are_no_text_are_left_out() -> None:
+    text = json.dumps({"from": "you", "queues": ["a", 1, None, ["b"]]})
+    assert decode_wake("me", text) == ["a"]

@@ -1,0 +1,53 @@
+"""Identifiers: what the broker makes, and what it accepts as one."""
+
+from __future__ import annotations
+
+from uuid import RFC_4122, UUID
+
+import pytest
+
+from queenmq.ids import parse_uuid, random_uuid
+
+USUAL = "0190a8f0-1234-7abc-8def-0123456789ab"
+
+
+def test_random_uuid_is_a_version_4_uuid() -> None:
+    made = random_uuid()
+    assert made.version == 4
+    assert made.variant == RFC_4122
+
+
+def test_random_uuids_differ() -> None:
+    assert len({random_uuid() for _ in range(1_000)}) == 1_000
+
+
+def test_the_usual_form_is_parsed() -> None:
+    assert parse_uuid(USUAL) == UUID(USUAL)
+
+
+def test_capital_letters_are_the_same_id() -> None:
+    assert parse_uuid(USUAL.upper()) == UUID(USUAL)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        USUAL[:-1],
+        USUAL + "0",
+        USUAL.replace("-", ""),
+        "{" + USUAL + "}",
+        "urn:uuid:" + USUAL,
+        "g" + USUAL[1:],
+        USUAL.replace("-", "") + "----",
+        "{" + USUAL.replace("-", "") + "}--",
+        "-" * 36,
+        "0x90a8f0-1234-7abc-8def-0123456789ab"[:36],
+        "0190a8f0-1234-7abc-8def-0123456789_b",
+        "٠190a8f0-1234-7abc-8def-0123456789ab",
+        " 190a8f0-1234-7abc-8def-0123456789ab",
+    ],
+)
+def test_any_other_form_is_none(text: str) -> None:
+    assert parse_uuid(text) is None

@@ -1,0 +1,174 @@
+"""Settings: which source wins, and that a bad value stops the start with a sentence about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from queenmq import settings
+from queenmq.errors import SettingsError
+from queenmq.settings import Settings, load
+
+FIELDS = [field.name for field in msgspec.structs.fields(Settings)]
+
+
+@pytest.fixture
+def write_config(tmp_path: Path) -> Any:
+    """Writes a settings file; its path."""
+
+    def write(text: str | bytes) -> str:
+        path = tmp_path / "queen.toml"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return str(path)
+
+    return write
+
+
+def refusal(*arguments: Any, **sources: Any) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load(*arguments, **{"environ": {}, **sources})
+    return str(caught.value)
+
+
+class TestPrecedence:
+    def test_defaults_apply_when_nothing_is_given(self) -> None:
+        assert load(environ={}) == Settings()
+
+    def test_file_beats_default(self, write_config: Any) -> None:
+        assert load(config=write_config("port = 1"), environ={}).port == 1
+
+    def test_environment_beats_file(self, write_config: Any) -> None:
+        assert load(config=write_config("port = 1"), environ={"QUEEN_PORT": "2"}).port == 2
+
+    def test_flag_beats_environment(self, write_config: Any) -> None:
+        found = load({"port": "3"}, config=write_config("port = 1"), environ={"QUEEN_PORT": "2"})
+        assert found.port == 3
+
+    def test_a_flag_that_was_not_given_beats_nothing(self) -> None:
+        assert load({"port": None}, environ={"QUEEN_PORT": "2"}).port == 2
+
+    def test_each_setting_is_decided_by_itself(self, write_config: Any) -> None:
+        config = write_config('port = 1\nhost = "a"\nworkers = 2')
+        found = load({"port": "3"}, config=config, environ={"QUEEN_HOST": "b"})
+        assert (found.port, found.host, found.workers) == (3, "b", 2)
+
+    def test_the_environment_may_name_the_file(self, write_config: Any) -> None:
+        assert load(environ={"QUEEN_CONFIG": write_config("port = 1")}).port == 1
+
+    def test_the_flag_for_the_file_beats_the_environment(self, write_config: Any) -> None:
+        found = load(config=write_config("port = 1"), environ={"QUEEN_CONFIG": "/nowhere"})
+        assert found.port == 1
+
+    def test_the_process_environment_is_read_by_default(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("QUEEN_PORT", "4")
+        assert load().port == 4
+
+    def test_a_bad_value_that_is_overruled_does_not_matter(self) -> None:
+        assert load({"port": "3"}, environ={"QUEEN_PORT": "nonsense"}).port == 3
+
+
+class TestValues:
+    @pytest.mark.parametrize("name", [name for name in FIELDS if name != "database_url"])
+    def test_every_setting_can_come_from_the_environment(self, name: str) -> None:
+        default = getattr(Settings(), name)
+        text = str(default).lower() if isinstance(default, bool) else str(default)
+        found = load(environ={f"QUEEN_{name.upper()}": text})
+        assert getattr(found, name) == default
+
+    @pytest.mark.parametrize("name", FIELDS)
+    def test_every_default_keeps_its_own_rules(self, name: str) -> None:
+        assert getattr(load({name: getattr(Settings(), name)}, environ={}), name) == getattr(
+            Settings(), name
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "value"), [("true", True), ("1", True), ("false", False), ("0", False)]
+    )
+    def test_booleans_have_two_spellings(self, text: str, value: bool) -> None:
+        assert load(environ={"QUEEN_WAKE_LISTEN": text}).wake_listen is value
+
+    def test_a_database_may_be_named(self) -> None:
+        url = "postgresql://queen@db/queen"
+        assert load(environ={"QUEEN_DATABASE_URL": url}).database_url == url
+
+    @pytest.mark.parametrize("name", ["database_url", "port", "config"])
+    def test_an_empty_variable_counts_as_not_given(self, name: str) -> None:
+        # What a compose file makes of a variable that is not set.
+        assert load(environ={f"QUEEN_{name.upper()}": ""}) == Settings()
+
+    def test_variables_of_others_are_ignored(self) -> None:
+        assert load(environ={"QUEEN_NONSENSE": "1", "PORT": "2"}) == Settings()
+
+
+class TestRefusals:
+    def test_a_bad_flag_is_named(self) -> None:
+        text = refusal({"log_level": "loud"})
+        assert text.startswith("--log-level cannot be 'loud': ")
+
+    def test_a_bad_variable_is_named(self) -> None:
+        text = refusal(environ={"QUEEN_PORT": "http"})
+        assert text.startswith("QUEEN_PORT cannot be 'http': ")
+
+    def test_a_bad_key_is_named_with_its_file(self, write_config: Any) -> None:
+        path = write_config('port = "http"')
+        assert refusal(config=path).startswith(f"port in {path} cannot be 'http': ")
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("port", "-1"),
+            ("port", "65536"),
+            ("port", "1.5"),
+            ("workers", "0"),
+            ("db_pool_size", "3"),
+            ("wake_listen", "maybe"),
+            ("wake_interval_ms", "-1"),
+            ("push_rows_max", "0"),
+            ("push_wait_ms", str(2**31)),
+            ("max_name_length", "256"),
+            ("default_subscription_mode", "old"),
+            ("log_format", "xml"),
+        ],
+    )
+    def test_a_value_out_of_bounds_is_refused(self, name: str, value: str) -> None:
+        assert f"QUEEN_{name.upper()} cannot be {value!r}: " in refusal(
+            environ={f"QUEEN_{name.upper()}": value}
+        )
+
+    def test_an_unknown_key_in_the_file_is_named(self, write_config: Any) -> None:
+        text = refusal(config=write_config("prot = 1"))
+        assert "unknown key 'prot'; remove it" in text
+
+    def test_a_file_that_is_not_there_is_named(self) -> None:
+        text = refusal(config="nowhere/queen.toml")
+        assert text == "config file nowhere/queen.toml cannot be read: No such file or directory"
+
+    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+        assert f"config file {tmp_path} cannot be read" in refusal(config=str(tmp_path))
+
+    def test_a_file_that_is_not_toml_is_named(self, write_config: Any) -> None:
+        path = write_config("port =")
+        assert refusal(config=path).startswith(f"config file {path} is not valid TOML: ")
+
+    def test_a_file_that_is_not_utf8_is_named(self, write_config: Any) -> None:
+        path = write_config(b'host = "\xff"')
+        assert refusal(config=path).startswith(f"config file {path} ")
+
+    def test_a_refusal_is_one_line(self) -> None:
+        assert "\n" not in refusal(environ={"QUEEN_PORT": "a\nb"})
+
+
+def test_every_setting_has_its_line_for_the_settings_page() -> None:
+    source = Path(settings.__file__).read_text()
+    body = source.partition("class Settings(")[2].partition("\ndef ")[0]
+    for name in FIELDS:
+        declared = body.partition(f"    {name}: ")[2]
+        end = declared.index("\n", declared.index(" = "))
+        # A declaration that the formatter has wrapped has its comment on the line inside.
+        wrapped = declared.partition("\n    )")[0] if declared[:end].endswith("(") else ""
+        assert "  # " in declared[:end] + wrapped, f"{name} has no comment"
