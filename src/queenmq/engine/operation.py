@@ -163,12 +163,13 @@ class LeaseRelease(NamedTuple):
 
 
 class TransactionOutcome(NamedTuple):
-    """A committed transaction: message ids of its pushes, dead-letter flags of its acks."""
+    """A committed transaction: of each push the message id, of each ack what it led to."""
 
     refs: Sequence[PartitionRef]
     message_ids: Sequence[str]
     is_dlq: Sequence[bool]
-    has_more: Sequence[bool | None]
+    #: The ack's partition, where it can be popped again at once.
+    freed: Sequence[PartitionKey | None]
 
 
 class Renewal(NamedTuple):

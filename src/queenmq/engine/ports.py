@@ -19,6 +19,7 @@ from queenmq.engine.operation import (
     Resolved,
     Scope,
     Subscription,
+    TransactionOutcome,
 )
 
 
@@ -71,5 +72,5 @@ class MessageStore(Protocol):
         required_leases: Sequence[UUID],
         *,
         lock_timeout_ms: int,
-    ) -> tuple[Sequence[str], Sequence[bool], Sequence[bool | None]]:
+    ) -> TransactionOutcome:
         """Push and ack in one transaction."""

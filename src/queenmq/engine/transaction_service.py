@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
+from queenmq.engine.ack_service import Freed
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.operation import AckItem, PartitionRef, PushItems, TransactionOutcome
 from queenmq.engine.ports import MessageStore
@@ -29,11 +30,13 @@ class TransactionService:
         *,
         lock_timeout_ms: int,
         on_pushed: Callable[[Iterable[PartitionRef]], None],
+        on_freed: Freed,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._lock_timeout_ms = lock_timeout_ms
         self._on_pushed = on_pushed
+        self._on_freed = on_freed
         self._slots = asyncio.Semaphore(_CALLS_MAX)
         self._waiting = 0
 
@@ -56,14 +59,17 @@ class TransactionService:
         for _ in range(_ATTEMPTS_MAX):
             refs = await self._catalogue.ensure(items.keys)
             try:
-                message_ids, is_dlq, has_more = await self._store.run_transaction(
+                outcome = await self._store.run_transaction(
                     items, refs, acks, required_leases, lock_timeout_ms=self._lock_timeout_ms
                 )
             except PartitionGone:
                 self._catalogue.forget(items.keys)
                 continue
             self._on_pushed({ref.partition_id: ref for ref in refs}.values())
-            return TransactionOutcome(refs, message_ids, is_dlq, has_more)
+            for ack, key in zip(acks, outcome.freed, strict=True):
+                if key is not None:
+                    self._on_freed(ack.partition_id, key, ack.consumer_group)
+            return outcome
         raise StorageUnavailable(
             "a queue of this transaction is deleted again and again; try again"
         )

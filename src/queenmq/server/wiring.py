@@ -55,7 +55,11 @@ class Broker:
             on_freed=self._pop.freed,
         )
         transactions = TransactionService(
-            store, self._catalogue, lock_timeout_ms=settings.push_wait_ms, on_pushed=self._pushed
+            store,
+            self._catalogue,
+            lock_timeout_ms=settings.push_wait_ms,
+            on_pushed=self._pushed,
+            on_freed=self._pop.freed,
         )
         self._wake = WakeListener(
             store,

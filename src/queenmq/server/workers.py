@@ -7,6 +7,7 @@ its parent.
 from __future__ import annotations
 
 import logging
+import os
 import selectors
 import signal
 import socket
@@ -136,7 +137,9 @@ def main() -> None:
 
     def follow_parent() -> None:
         # Nothing more is ever written: the end of the stream is the end of the parent.
-        sys.stdin.buffer.read()
+        # Unbuffered: a thread inside a buffered read would break the interpreter's own end.
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
         signal.raise_signal(signal.SIGTERM)
 
     threading.Thread(target=follow_parent, name="follow-parent", daemon=True).start()

@@ -21,6 +21,7 @@ from queenmq.engine.operation import (
     Resolved,
     Scope,
     Subscription,
+    TransactionOutcome,
 )
 from queenmq.storage.database import Database
 from queenmq.storage.sql_files import load_queries
@@ -119,7 +120,7 @@ class PostgresMessageStore:
         required_leases: Sequence[UUID],
         *,
         lock_timeout_ms: int,
-    ) -> tuple[Sequence[str], Sequence[bool], Sequence[bool | None]]:
+    ) -> TransactionOutcome:
         row = await self._database.fetch_row(
             self._sql["run_transaction"],
             *_push_columns(items, refs),
@@ -127,7 +128,12 @@ class PostgresMessageStore:
             required_leases,
             lock_timeout_ms,
         )
-        return row[0] or (), row[1] or (), row[2] or ()
+        message_ids, is_dlq, queues, partitions = (column or () for column in row)
+        freed = [
+            None if queue is None else PartitionKey(queue, partition)
+            for queue, partition in zip(queues, partitions, strict=True)
+        ]
+        return TransactionOutcome(refs, message_ids, is_dlq, freed)
 
     async def notify(self, channel: str, payload: str) -> None:
         """Tell all listeners of the channel."""

@@ -156,7 +156,8 @@ BEGIN
                WHEN 'stale' THEN 'Invalid or expired lease'
                WHEN 'foreign' THEN 'Message is not leased to this consumer group'
                WHEN 'passed' THEN 'Message was already consumed'
-               WHEN 'unknown' THEN format('status %s is not one of completed, failed, retry, dlq', s.status)
+               WHEN 'unknown' THEN format('status %s is not one of completed, failed, %s', s.status,
+                                          CASE WHEN p_is_final THEN 'dlq' ELSE 'retry, dlq' END)
                WHEN 'stop' THEN NULL
                ELSE CASE WHEN NOT s.is_applied AND s.verdict <> 'already' AND s.status <> 'failed' THEN
                    'Not applied: an earlier message of the batch is to be redelivered' END END,

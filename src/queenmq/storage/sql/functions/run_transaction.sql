@@ -1,7 +1,8 @@
 -- Push and ack in one transaction: all of it, or nothing and an error that says which part failed.
 --
 -- Arguments: those of push_messages and ack_messages, and the leases that must not have been lost.
--- Result: the message ids of the pushed items, and for each ack whether it made a dead letter.
+-- Result: the message ids of the pushed items; for each ack whether it made a dead letter and, where its
+-- partition has more and no live lease now, the names of that.
 -- A named lease is lost when it has expired or was taken over before its messages were acked.
 -- Errors: QN010 an ack was refused, QN011 a lease was lost, QN012 a pushed transaction id is a duplicate,
 -- QN002 a queue is at its maxSize, QN001 a partition does not exist any more.
@@ -24,7 +25,8 @@ CREATE OR REPLACE FUNCTION queen.run_transaction(
     p_lock_timeout_ms integer,
     OUT message_ids text[],
     OUT is_dlq boolean[],
-    OUT has_more boolean[]
+    OUT freed_queues text[],
+    OUT freed_partitions text[]
 )
 LANGUAGE plpgsql
 AS $$
@@ -79,11 +81,13 @@ BEGIN
     END IF;
 
     IF cardinality(p_ack_partition_ids) > 0 THEN
-        SELECT array_agg(a.dlq ORDER BY a.ordinal), array_agg(a.has_more ORDER BY a.ordinal),
+        SELECT array_agg(a.dlq ORDER BY a.ordinal),
+               array_agg(CASE WHEN a.has_more THEN a.queue_name END ORDER BY a.ordinal),
+               array_agg(CASE WHEN a.has_more THEN a.partition_name END ORDER BY a.ordinal),
                min(format('%s (ack of %s)', coalesce(a.error, 'Not applied'),
                           p_ack_transaction_ids[a.ordinal]))
                    FILTER (WHERE NOT a.success)
-        INTO is_dlq, has_more, v_problem
+        INTO is_dlq, freed_queues, freed_partitions, v_problem
         FROM queen.ack_messages(p_ack_partition_ids, p_ack_consumer_groups, p_ack_transaction_ids,
                                 p_ack_lease_ids, p_ack_statuses, p_ack_errors, true, NULL) a;
         IF v_problem IS NOT NULL THEN

@@ -38,7 +38,7 @@ FROM queen.ack_messages($1, $2, $3, $4, $5, $6, false, $7) ORDER BY ordinal;
 SELECT renewed, was_known, expires_at FROM queen.renew_lease($1, $2);
 
 -- name: run_transaction
-SELECT message_ids, is_dlq, has_more
+SELECT message_ids, is_dlq, freed_queues, freed_partitions
 FROM queen.run_transaction($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
 
 -- name: notify
