@@ -1,0 +1,1 @@
+"""The official Python client, unchanged, drives our broker."""
