@@ -1,8 +1,8 @@
 """Settings: flags over environment over file over default. The only reader of the environment.
 
-Each field of Settings is one setting: `port` is the flag `--port`, the variable `QUEEN_PORT` and
-the key `port` of the TOML file named by `--config` or `QUEEN_CONFIG`. A value that cannot be used
-stops the start with a sentence that names it.
+Each field of Settings is one setting: `port` is the variable `QUEEN_PORT` and the key `port` of the
+TOML file named by `--config` or `QUEEN_CONFIG`; those one changes most are flags of `queen serve`
+as well. A value that cannot be used stops the start with a sentence that names it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     push_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Push calls in flight.
     push_rows_max: Count = 2_000  # Messages merged into one push call.
     push_waiting_max: Count = 20_000  # Push requests that may wait; more are refused.
-    push_lock_timeout_ms: Bound = 100  # Lock wait after which a held partition gets its own lane.
-    push_wait_ms: Bound = 10_000  # How long a push waits for a held partition before it is refused.
+    push_lock_timeout_ms: Bound = 100  # Lock wait of merged calls; who is held up waits alone then.
+    push_wait_ms: Bound = 10_000  # How long a request waits for a held partition in all.
     pop_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Pop calls in flight.
     pop_candidates_max: Count = 256  # Partitions tried in one pop call.
     pop_waiting_max: Count = 50_000  # Pop requests that may wait; more are refused.

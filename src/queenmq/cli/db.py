@@ -6,12 +6,17 @@ from pathlib import Path
 
 import typer
 
+from queenmq import settings
+from queenmq.errors import SettingsError
+
 app = typer.Typer(help="The database behind the broker.", no_args_is_help=True)
 
 
 @app.command()
 def url(
-    data_dir: Path = typer.Option(Path("queen-data"), help="Data directory of `queen serve`."),
+    data_dir: str | None = typer.Option(
+        None, help="Data directory of `queen serve`.", show_default="as for serve"
+    ),
     socket: bool = typer.Option(False, help="The form that uses the private socket, not TCP."),
 ) -> None:
     """Print the URL of the embedded PostgreSQL, for a second broker, psql or Spark.
@@ -20,12 +25,13 @@ def url(
     """
     from queenmq.storage.embedded import read_url
 
-    print(read_url(data_dir, socket=socket))
+    loaded = settings.load({"data_dir": data_dir})
+    print(read_url(Path(loaded.data_dir), socket=socket))
 
 
 @app.command()
 def migrate(
-    database_url: str = typer.Option(..., help="The PostgreSQL to bring up to date."),
+    database_url: str | None = typer.Option(None, help="The PostgreSQL to bring up to date."),
 ) -> None:
     """Bring the schema of a database up to date, as every start of a broker does.
 
@@ -35,5 +41,8 @@ def migrate(
 
     from queenmq.storage import migrator
 
-    applied = asyncio.run(migrator.migrate(database_url))
+    url = settings.load({"database_url": database_url}).database_url
+    if url is None:
+        raise SettingsError("--database-url is required; or set QUEEN_DATABASE_URL")
+    applied = asyncio.run(migrator.migrate(url))
     print("\n".join(applied) if applied else "nothing to do: the schema is up to date")

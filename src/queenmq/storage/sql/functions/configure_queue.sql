@@ -1,5 +1,7 @@
 -- Create a queue or replace all its options, and make sure of its Default partition.
--- Result: the ids. Tables: queues (upsert), partitions, partition_lookup (insert).
+-- Result: the ids.
+-- Tables: queues (upsert), partitions, partition_lookup (insert).
+-- Locks: the queue's row, then those of ensure_partitions.
 CREATE OR REPLACE FUNCTION queen.configure_queue(
     p_name text,
     p_namespace text,

@@ -4,8 +4,8 @@
 -- another session is creating just now, or whose partition it is deleting, is waited for only with
 -- p_may_wait; else it is passed over, so that a pop never waits.
 -- Tables: partition_consumers (insert), partition_lookup, consumer_groups_metadata, messages (read).
--- Locks: of the pairs concerned the lookup rows (FOR KEY SHARE, which pushes do not mind), an advisory lock
--- per pair, the new rows; each in (partition id, group) order.
+-- Locks: pair by pair in (partition id, group) order the lookup row (FOR KEY SHARE, which pushes do not mind),
+-- an advisory lock shared by the creators of the group's cursors on the queue, one of the pair's own, the new row.
 CREATE OR REPLACE FUNCTION queen.create_cursors(
     p_partition_ids uuid[],
     p_consumer_groups text[],
@@ -17,6 +17,7 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     v_pair record;
+    v_queue_id uuid;
 BEGIN
     FOR v_pair IN
         SELECT DISTINCT u.partition_id, u.consumer_group,
@@ -28,20 +29,23 @@ BEGIN
         ORDER BY u.partition_id, u.consumer_group
     LOOP
         IF p_may_wait THEN
-            PERFORM FROM queen.partition_lookup
+            SELECT queue_id INTO v_queue_id FROM queen.partition_lookup
             WHERE partition_id = v_pair.partition_id FOR KEY SHARE;
             CONTINUE WHEN NOT FOUND;
+            PERFORM pg_advisory_xact_lock_shared(
+                hashtextextended(v_pair.consumer_group, hashtextextended(v_queue_id::text, 0)));
             PERFORM pg_advisory_xact_lock(v_pair.lock_id);
         ELSE
-            PERFORM FROM queen.partition_lookup
+            SELECT queue_id INTO v_queue_id FROM queen.partition_lookup
             WHERE partition_id = v_pair.partition_id FOR KEY SHARE SKIP LOCKED;
-            CONTINUE WHEN NOT FOUND OR NOT pg_try_advisory_xact_lock(v_pair.lock_id);
+            CONTINUE WHEN NOT FOUND
+                OR NOT pg_try_advisory_xact_lock_shared(
+                    hashtextextended(v_pair.consumer_group, hashtextextended(v_queue_id::text, 0)))
+                OR NOT pg_try_advisory_xact_lock(v_pair.lock_id);
         END IF;
         INSERT INTO queen.partition_consumers (partition_id, consumer_group, queue_id, cursor_seq)
-        SELECT l.partition_id, v_pair.consumer_group, l.queue_id,
-               queen.start_seq(l.partition_id, v_pair.consumer_group)
-        FROM queen.partition_lookup l
-        WHERE l.partition_id = v_pair.partition_id
+        VALUES (v_pair.partition_id, v_pair.consumer_group, v_queue_id,
+                queen.start_seq(v_pair.partition_id, v_pair.consumer_group))
         ON CONFLICT (partition_id, consumer_group) DO NOTHING;
     END LOOP;
 END

@@ -9,7 +9,7 @@
 -- The partition stays locked until the caller commits: other producers to it wait, so keep such
 -- transactions short. Result: the message id; for a repeated transaction_id the id of the stored message.
 -- Consumers are woken on commit.
--- Errors: QN002 the queue is at its maxSize; 22023 a name is empty, too long.
+-- Errors: QN002 the queue is at its maxSize; 22023 a name is empty or too long.
 CREATE OR REPLACE FUNCTION queen.push(
     queue text,
     payload json,

@@ -12,6 +12,7 @@ AS $$
 DECLARE
     v_row queen.partition_consumers;
     v_on_poison text;
+    v_expiries integer;
     v_seq bigint;
 BEGIN
     SELECT * INTO v_row FROM queen.partition_consumers
@@ -21,7 +22,9 @@ BEGIN
        OR v_row.lease_expires_at > clock_timestamp() THEN
         RETURN;
     END IF;
-    SELECT on_poison INTO v_on_poison FROM queen.queues WHERE id = v_row.queue_id;
+    -- Those of its batch and its own; expiry_count starts anew whenever a message of the batch passes.
+    SELECT on_poison, greatest(retry_limit, 1) + 1 INTO v_on_poison, v_expiries
+    FROM queen.queues WHERE id = v_row.queue_id;
     v_seq := v_row.lease_end_seq;
     IF v_on_poison = 'block' THEN
         UPDATE queen.partition_consumers
@@ -31,9 +34,9 @@ BEGIN
     END IF;
     IF v_on_poison = 'dlq' THEN
         PERFORM queen.dead_letter(
-            p_partition_id, p_consumer_group, v_seq, v_row.expiry_count + 1,
+            p_partition_id, p_consumer_group, v_seq, v_expiries,
             format('Lease expired %s times without an ack: the consumer may die on this message',
-                   v_row.expiry_count + 1));
+                   v_expiries));
     END IF;
     UPDATE queen.partition_consumers
     SET lease_id = NULL, lease_expires_at = NULL, cursor_seq = v_seq, expiry_count = 0,

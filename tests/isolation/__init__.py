@@ -1,0 +1,1 @@
+"""Several SQL sessions on one database, with their steps in an order the test decides."""
