@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncpg
 import pytest
 
@@ -20,7 +22,8 @@ from tests.isolation.sessions import (
     seqs,
     start_blocked,
 )
-from tests.support.broker import unique
+from tests.support.broker import SOON_S, unique
+from tests.support.waiting import wait_until_async
 
 _DELETE = "SELECT queen.delete_queue($1)"
 _TABLES = ("partitions", "partition_lookup", "partition_consumers", "messages", "dead_letter_queue")
@@ -189,6 +192,38 @@ async def test_ack_after_a_delete_is_refused_and_leaves_no_cursor_behind(
     (result,) = await ack(database, *acks_of(popped))
     assert not result["success"]
     assert await _leftovers(database) == {}
+
+
+async def test_delete_and_a_subscription_of_two_groups_never_deadlock(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    remover, subscriber, holder = await connect(), await connect(), await connect()
+    queue = unique()
+    await ensure(database, queue)
+    subscribe = "SELECT queen.subscribe_groups($1, $2, $3, $4)"
+    await database.execute(subscribe, [queue], [""], ["b"], [None])
+    opened = holder.transaction()
+    await opened.start()
+    await holder.fetch("SELECT FROM queen.queues WHERE name = $1 FOR KEY SHARE", queue)
+    # The delete may have removed the start of group b already, and still needs the partitions.
+    deleting = await start_blocked(database, remover, remover.fetchval(_DELETE, queue))
+    # The subscription of a needs the partitions, that of b the start.
+    subscribing = asyncio.create_task(
+        subscriber.execute(subscribe, [queue] * 2, [""] * 2, ["a", "b"], [None] * 2)
+    )
+    pid = subscriber.get_server_pid()
+    await wait_until_async(
+        lambda: _is_done_or_waits(database, subscribing, pid), timeout_s=SOON_S, what="a lock"
+    )
+    await opened.commit()
+    results = await asyncio.gather(deleting, subscribing, return_exceptions=True)
+    assert not [one for one in results if isinstance(one, asyncpg.DeadlockDetectedError)]
+
+
+async def _is_done_or_waits(
+    observer: asyncpg.Connection, task: asyncio.Task[str], pid: int
+) -> bool:
+    return task.done() or bool(await observer.fetchval("SELECT pg_blocking_pids($1)", pid))
 
 
 async def test_delete_leaves_other_queues_and_their_groups_alone(

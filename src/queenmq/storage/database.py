@@ -77,7 +77,8 @@ class Database:
         with translated():
             self._pool = await asyncpg.create_pool(
                 self._url,
-                min_size=2,
+                # No floor: the driver would log a traceback for every try to keep it in an outage.
+                min_size=0,
                 max_size=settings.db_pool_size,
                 connection_class=_Connection,
                 command_timeout=settings.db_command_timeout_ms / 1000,
@@ -86,6 +87,9 @@ class Database:
                 max_inactive_connection_lifetime=0,
                 init=_keep_alive,
             )
+            async with self._pool.acquire():
+                # One connection now, so that a start without a database says so.
+                pass
 
     async def close(self) -> None:
         """Let calls end, then disconnect."""

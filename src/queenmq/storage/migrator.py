@@ -7,6 +7,7 @@ not disturb each other and a failed step leaves nothing behind.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import asyncpg
 
@@ -54,13 +55,29 @@ async def _migrate(connection: asyncpg.Connection) -> list[str]:
                 f"migration {file.name} was changed after it was applied;"
                 " restore it and add a new one"
             )
-    for file in in_order(load_folder("functions")):
+    functions = in_order(load_folder("functions"))
+    for name in sorted(_names(applied, "functions") - {file.name for file in functions}):
+        await _drop_function(connection, name)
+        await connection.execute(sql["forget"], f"functions/{name}")
+    for file in functions:
         if applied.get(f"functions/{file.name}") != file.checksum:
+            # Dropped first: what replaces it may have other arguments or another result.
+            await _drop_function(connection, file.name)
             await _apply(connection, "functions", file)
             done.append(file.name)
     if done:
         logger.info("schema is up to date", extra={"event": "migrated", "applied": len(done)})
     return done
+
+
+def _names(applied: Iterable[str], folder: str) -> set[str]:
+    return {name.removeprefix(f"{folder}/") for name in applied if name.startswith(f"{folder}/")}
+
+
+async def _drop_function(connection: asyncpg.Connection, name: str) -> None:
+    """Drop every version of a function; callers see the new one when the transaction commits."""
+    for row in await connection.fetch(load_queries("migrations")["drop_function"], name):
+        await connection.execute(row[0])
 
 
 async def _apply(connection: asyncpg.Connection, folder: str, file: SqlFile) -> None:

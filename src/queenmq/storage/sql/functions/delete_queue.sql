@@ -11,8 +11,8 @@ DECLARE
     v_queue_id uuid;
     v_partition_ids uuid[];
 BEGIN
-    DELETE FROM queen.consumer_groups_metadata WHERE queue_name = p_name;
     SELECT id INTO v_queue_id FROM queen.queues WHERE name = p_name FOR UPDATE;
+    DELETE FROM queen.consumer_groups_metadata WHERE queue_name = p_name;
     IF v_queue_id IS NULL THEN
         RETURN false;
     END IF;

@@ -25,9 +25,10 @@ DECLARE
     v_partition_id uuid;
     v_pushed record;
 BEGIN
-    IF coalesce(queue, '') = '' OR coalesce(partition, '') = ''
-       OR length(queue) > 255 OR length(partition) > 255 OR length(transaction_id) NOT BETWEEN 1 AND 255 THEN
-        RAISE EXCEPTION 'queue, partition and transaction_id must have 1 to 255 characters'
+    IF queue IS NULL OR partition IS NULL OR EXISTS (
+        SELECT FROM unnest(ARRAY[queue, partition, transaction_id]) AS n (name)
+        WHERE length(n.name) NOT BETWEEN 1 AND 255 OR octet_length(n.name) > 765) THEN
+        RAISE EXCEPTION 'queue, partition and transaction_id must have 1 to 255 characters, 765 bytes'
             USING ERRCODE = '22023';
     END IF;
     IF payload IS NULL THEN

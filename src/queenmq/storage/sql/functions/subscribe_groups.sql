@@ -6,8 +6,9 @@
 -- A `new` group gets its cursors here, one per existing partition, at that partition's newest committed
 -- message. A start time would not do: a message may commit after the subscription with an earlier time.
 -- Tables: consumer_groups_metadata, partition_consumers (insert).
--- Locks: per subscription the new metadata row, an advisory lock of its queue and group (create_cursors
--- takes it shared), the lookup rows (FOR KEY SHARE), the new cursors; each in key order.
+-- Locks: the queues' rows (FOR KEY SHARE); then per subscription the new metadata row, an advisory lock of
+-- its queue and group (create_cursors takes it shared), the lookup rows (FOR KEY SHARE), the new cursors;
+-- each in key order.
 CREATE OR REPLACE FUNCTION queen.subscribe_groups(
     p_queue_names text[],
     p_partition_names text[],
@@ -21,6 +22,7 @@ DECLARE
     v_asked record;
     v_queue_id uuid;
 BEGIN
+    PERFORM FROM queen.queues q WHERE q.name = ANY (p_queue_names) ORDER BY q.name FOR KEY SHARE;
     FOR v_asked IN
         SELECT u.queue_name, u.consumer_group, u.partition_name, u.start_time
         FROM unnest(p_queue_names, p_partition_names, p_consumer_groups, p_times)

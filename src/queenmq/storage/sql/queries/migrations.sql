@@ -16,5 +16,12 @@ SELECT name, checksum FROM queen.schema_migrations;
 INSERT INTO queen.schema_migrations (name, checksum) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, applied_at = now();
 
+-- name: forget
+DELETE FROM queen.schema_migrations WHERE name = $1;
+
+-- name: drop_function
+SELECT format('DROP FUNCTION %s', p.oid::regprocedure)
+FROM pg_proc p WHERE p.pronamespace = 'queen'::regnamespace AND p.proname = $1;
+
 -- name: server_version
 SELECT current_setting('server_version_num')::integer;

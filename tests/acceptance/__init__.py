@@ -1,0 +1,1 @@
+"""`queen serve` as processes, looked at from outside: HTTP, signals, exit codes, SQL sessions."""

@@ -1,0 +1,1 @@
+"""Random walks over the whole broker, compared step by step with a small model of it."""

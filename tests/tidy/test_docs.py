@@ -1,0 +1,329 @@
+"""The documentation says what the code does: settings, routes, SQL, modules, links, commands."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import msgspec
+import pytest
+import typer
+
+from queenmq import errors, settings, wire
+from queenmq.cli import main, serve
+from queenmq.server import app
+from queenmq.server.error_responses import STATUS
+from queenmq.settings import Settings
+from tests.tidy.repo import ROOT, assert_none, parse, read_bytes, select_files
+
+SRC = "src/queenmq/"
+FUNCTIONS = SRC + "storage/sql/functions/"
+
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+PAGES += [
+    name for folder in ("docs/", "examples/") for name in select_files(under=folder, suffix=".md")
+]
+
+CODE_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+HEADING = re.compile(r"^#+ (.+)$", re.M)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+
+
+def read(name: str) -> str:
+    return read_bytes(name).decode()
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    """Yield the cells of each table row, headers and rulers included."""
+    for line in text.splitlines():
+        if line.startswith("| "):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def differences(documented: set[str], actual: set[str]) -> list[str]:
+    """What one side has and the other has not, in words."""
+    missing = [f"{name} is not documented" for name in actual - documented]
+    return missing + [f"{name} does not exist" for name in documented - actual]
+
+
+# Settings.
+
+
+def shown_default(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`" if value != "" else '`""`'
+
+
+def setting_rows() -> dict[str, list[str]]:
+    found = (cells for cells in rows(read("docs/settings.md")) if len(cells) == 5)
+    return {cells[0].strip("`"): cells for cells in found if cells[0].startswith("`")}
+
+
+def test_every_setting_has_its_row_and_no_other() -> None:
+    fields = {field.name for field in msgspec.structs.fields(Settings)}
+    assert_none(differences(set(setting_rows()), fields), rule="docs/settings.md lists Settings")
+
+
+@pytest.mark.parametrize("field", msgspec.structs.fields(Settings), ids=lambda field: field.name)
+def test_the_row_of_a_setting_is_right(field: Any) -> None:
+    flags = inspect.signature(serve.serve).parameters
+    flag = f"`--{field.name.replace('_', '-')}`" if field.name in flags else ""
+    variable = f"`{settings.PREFIX}{field.name.upper()}`"
+    cells = setting_rows()[field.name]
+    assert cells[1:4] == [flag, variable, shown_default(field.default)]
+    assert cells[4].endswith(".")
+
+
+# The HTTP API.
+
+
+def served_routes() -> set[str]:
+    """Method and path of each route but pop; path parameters are nameless."""
+    anything = MagicMock()
+    routes = app.App(
+        push=anything,
+        pop=anything,
+        ack=anything,
+        transactions=anything,
+        queues=anything,
+        health=anything,
+    )
+    found = {f"{method} {path}" for method, path in routes._hot}
+    for route in routes._router.routes:
+        assert isinstance(route, app.Route)
+        found.add(f"{route.app._method} {route.path}")  # type: ignore[attr-defined]
+    return {re.sub(r"\{[^}]*\}", "{}", name) for name in found}
+
+
+def test_every_route_is_on_the_api_page_and_no_other() -> None:
+    headings = re.findall(r"^### ([A-Z]+ /\S*)$", read("docs/api.md"), re.M)
+    is_pop = {name: name.startswith("GET /api/v1/pop") for name in headings}
+    for name, pops in is_pop.items():
+        path = re.sub(r"[{}]", "", name.partition(" ")[2]).encode()
+        assert app._is_pop({"raw_path": path}) is pops, name
+    assert sum(is_pop.values()) == 3, "a partition, a queue, a namespace or task"
+    documented = {re.sub(r"\{[^}]*\}", "{}", name) for name in headings if not is_pop[name]}
+    assert_none(differences(documented, served_routes()), rule="docs/api.md lists the routes")
+
+
+def test_every_field_of_the_wire_is_on_the_api_page() -> None:
+    page = read("docs/api.md")
+    # In code spans, or as keys of the JSON shown.
+    words = {word for code in CODE.findall(page) for word in re.findall(r"\w+", code)}
+    words |= set(re.findall(r'"(\w+)":', page))
+    structs = [
+        value
+        for value in vars(wire).values()
+        if isinstance(value, type) and issubclass(value, msgspec.Struct)
+    ]
+    assert len(structs) > 10
+    assert_none(
+        (
+            f"{s.__name__}.{name}"
+            for s in structs
+            for name in s.__struct_fields__
+            if name not in words
+        ),
+        rule="docs/api.md names every field",
+    )
+
+
+def test_every_queue_option_has_its_default() -> None:
+    written = {cells[0]: cells[1] for cells in rows(read("docs/api.md")) if len(cells) == 3}
+    fields = msgspec.structs.fields(wire.QueueOptions)
+    assert_none(
+        (
+            f"{field.name}: {written.get(f'`{field.name}`')}"
+            for field in fields
+            if (written.get(f"`{field.name}`") or "").strip("`")
+            != msgspec.json.encode(field.default).decode()
+        ),
+        rule="docs/api.md has the default of every queue option",
+    )
+
+
+def test_every_error_status_is_on_the_api_page() -> None:
+    statuses = {str(status) for _, status in STATUS}
+    written = {cells[0] for cells in rows(read("docs/api.md"))}
+    assert_none(statuses - written, rule="docs/api.md lists every error status")
+
+
+# SQL.
+
+
+def sql_sections() -> dict[str, str]:
+    """The text below each third-level heading of the page."""
+    parts = re.split(r"^### (.+)\n", read("docs/sql-functions.md"), flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def sql_files() -> dict[str, str]:
+    names = select_files(under=FUNCTIONS, suffix=".sql")
+    return {name.removeprefix(FUNCTIONS).removesuffix(".sql"): read(name) for name in names}
+
+
+def test_every_sql_function_is_documented_and_no_other() -> None:
+    assert_none(
+        differences(set(sql_sections()), set(sql_files())),
+        rule="docs/sql-functions.md has one section per function file",
+    )
+
+
+@pytest.mark.parametrize("name", sql_files())
+def test_every_argument_of_a_sql_function_is_documented(name: str) -> None:
+    signature = re.search(
+        rf"CREATE OR REPLACE FUNCTION queen\.{name}\((.*?)\)\n", sql_files()[name], re.S
+    )
+    assert signature, f"{name}.sql does not create queen.{name}"
+    words = [argument.split() for argument in signature.group(1).split(",")]
+    arguments = {word[1] if word[0] == "OUT" else word[0] for word in words}
+    missing = arguments - set(CODE.findall(sql_sections()[name]))
+    assert_none(missing, rule=f"docs/sql-functions.md names the arguments of {name}")
+
+
+def test_every_sqlstate_of_ours_is_documented_and_raised() -> None:
+    constants = {
+        value: name
+        for name, value in vars(errors).items()
+        if isinstance(value, str) and re.fullmatch(r"QN\d{3}", value)
+    }
+    assert constants
+    documented = {
+        cells[0].strip("`"): cells[1].strip("`")
+        for cells in rows(read("docs/sql-functions.md"))
+        if re.fullmatch(r"`QN\d{3}`", cells[0])
+    }
+    assert documented == constants
+    mentioned = set(re.findall(r"QN\d{3}", " ".join(map(read, PAGES))))
+    assert_none(mentioned - set(constants), rule="a code in the docs is in errors.py")
+    raised = set(re.findall(r"ERRCODE = '(QN\d{3})'", "\n".join(sql_files().values())))
+    assert_none(differences(set(constants), raised), rule="errors.py lists what the SQL raises")
+
+
+# Modules.
+
+
+def test_the_tree_lists_the_modules_on_disk() -> None:
+    blocks = [text for _, text in CODE_BLOCK.findall(read("docs/architecture.md"))]
+    (tree,) = [text for text in blocks if re.search(r"^\w+/\w+\.py {2,}\S", text, re.M)]
+    lines = [line.split(maxsplit=1) for line in tree.splitlines()]
+    assert_none((" ".join(line) for line in lines if len(line) != 2), rule="a path and its purpose")
+    listed = [path for path, _ in lines]
+    assert len(listed) == len(set(listed)), "a module stands there twice"
+    on_disk = {name.removeprefix(SRC) for name in select_files(under=SRC, suffix=".py")}
+    modules = {name for name in on_disk if not name.endswith("__init__.py")}
+    assert_none(differences(set(listed), modules), rule="docs/architecture.md lists src/queenmq")
+
+
+def defined_names() -> set[str]:
+    """Functions as `name`, methods as `Class.method`, of all modules and SQL files."""
+    names = set(sql_files())
+    for file in select_files(under=SRC, suffix=".py"):
+        for node in parse(file).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.ClassDef):
+                names |= {f"{node.name}.{part.name}" for part in node.body if _is_function(part)}
+    return names
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def test_the_walk_names_files_and_functions_that_exist() -> None:
+    spans = CODE.findall(read("docs/message-walk.md"))
+    paths = [span for span in spans if re.fullmatch(r"[\w/]+\.(?:py|sql)", span)]
+    functions = [span.removesuffix("()") for span in spans if span.endswith("()")]
+    assert len(paths) > 20 and len(functions) > 20
+    assert_none((p for p in paths if not (ROOT / SRC / p).is_file()), rule="the file exists")
+    assert_none(set(functions) - defined_names(), rule="the function exists")
+
+
+def test_source_files_named_on_other_pages_exist() -> None:
+    known = set(select_files())
+    offences = []
+    for page in PAGES:
+        for span in CODE.findall(read(page)):
+            # A folder of ours comes first; CONTRIBUTING also names files yet to be written.
+            is_path = re.fullmatch(r"(?:src/queenmq/)?(?:\w+/)+\w+\.(?:py|sql)", span)
+            if is_path and not {span, SRC + span} & known and page != "CONTRIBUTING.md":
+                offences.append(f"{page}: {span}")
+    assert_none(offences, rule="a path in the docs leads somewhere")
+
+
+# Links and commands.
+
+
+def anchors(page: str) -> set[str]:
+    """The fragments of a page's headings, made as code hosts do."""
+    text = CODE_BLOCK.sub("", read(page))
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text))
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page: str) -> None:
+    offences = []
+    for link in LINK.findall(CODE_BLOCK.sub("", read(page))):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, fragment = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        if not target.exists():
+            offences.append(link)
+        elif fragment and fragment not in anchors(str(target.resolve().relative_to(ROOT))):
+            offences.append(link)
+    assert_none(offences, rule=f"links of {page} lead somewhere")
+
+
+def shell_commands(program: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield page and words after each use of a program in shell blocks and code spans."""
+    for page in PAGES:
+        text = read(page)
+        code = [block for kind, block in CODE_BLOCK.findall(text) if kind == "sh"]
+        for line in [*"\n".join(code).splitlines(), *CODE.findall(CODE_BLOCK.sub("", text))]:
+            for match in re.finditer(rf"(?:^|[\s(/]){program} (?=[\w-])([^)\"#]*)", line):
+                yield page, shlex.split(match.group(1).replace("'", ""))
+
+
+def test_every_queen_command_exists_with_its_flags() -> None:
+    offences, seen = [], 0
+    for page, words in shell_commands("queen"):
+        seen += 1
+        command: Any = typer.main.get_command(main.app)
+        while words and hasattr(command, "commands"):
+            word = words.pop(0)
+            command = command.commands.get(word)
+            if command is None:
+                offences.append(f"{page}: queen {word}")
+                break
+        else:
+            known = {option for parameter in command.params for option in parameter.opts}
+            given = {word.partition("=")[0] for word in words if word.startswith("--")}
+            offences += [f"{page}: queen {command.name} {flag}" for flag in given - known]
+    assert seen > 5
+    assert_none(offences, rule="a command in the docs exists")
+
+
+def test_every_make_target_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.M))
+    named = {(page, words[0]) for page, words in shell_commands("make")}
+    assert len(named) > 5
+    assert_none((f"{p}: make {t}" for p, t in named if t not in targets), rule="the target exists")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if Path(page).parts[0] == "docs"])
+def test_pages_are_reached_from_the_readme(page: str) -> None:
+    text = read("README.md")
+    assert f"({page})" in text or f"({Path(page).parent}/)" in text
