@@ -13,6 +13,10 @@ from queenmq.storage.database import Database
 from queenmq.storage.sql_files import load_queries
 
 
+#: Removing takes 3 to 5 microseconds a message, in one transaction.
+_REMOVAL_TIMEOUT_S = 600.0
+
+
 class DeadLetterFilter(NamedTuple):
     """Which dead letters to list; None means all."""
 
@@ -49,12 +53,16 @@ class AdminStore:
 
     async def delete_queue(self, name: str) -> bool:
         """Remove a queue and all that belongs to it; whether it was there."""
-        return bool(await self._database.fetch_value(self._sql["delete_queue"], name))
+        return bool(
+            await self._database.fetch_value(
+                self._sql["delete_queue"], name, timeout_s=_REMOVAL_TIMEOUT_S
+            )
+        )
 
     async def clear_queue(self, name: str, partition: str | None) -> int | None:
         """Drop messages; how many, or None when the queue or partition does not exist."""
         removed: int | None = await self._database.fetch_value(
-            self._sql["clear_queue"], name, partition
+            self._sql["clear_queue"], name, partition, timeout_s=_REMOVAL_TIMEOUT_S
         )
         return removed
 

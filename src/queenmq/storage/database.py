@@ -133,10 +133,10 @@ class Database:
         assert row is not None, query
         return row
 
-    async def fetch_value(self, query: str, *args: Any) -> Any:
-        """The first column of the first row."""
+    async def fetch_value(self, query: str, *args: Any, timeout_s: float | None = None) -> Any:
+        """The first column of the first row; a timeout replaces that of the settings."""
         async with self._connection() as connection:
-            return await connection.fetchval(query, *args)
+            return await connection.fetchval(query, *args, timeout=timeout_s)
 
 
 async def _keep_alive(connection: asyncpg.Connection) -> None:
