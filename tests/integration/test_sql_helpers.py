@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from queenmq.ids import new_lease_id
 from queenmq.storage.sql_files import load_queries
 
 pytestmark = pytest.mark.db
@@ -47,10 +48,10 @@ async def pop(
     """One call: each request names the partitions it may take."""
     columns: list[list[Any]] = [[], [], [], [], [], []]
     for number, partition_ids in enumerate(requests, 1):
-        seed = uuid4()
+        lease_id = new_lease_id(partition_ids[0])
         for partition_id in partition_ids:
             for column, value in zip(
-                columns, (number, partition_id, group, batch, False, seed), strict=True
+                columns, (number, partition_id, group, batch, False, lease_id), strict=True
             ):
                 column.append(value)
     found: list[Any] = await database.fetch(CALLS["pop_messages_batch"], *columns)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
+from queenmq.ids import new_lease_id
 from tests.support.broker import SOON_S
 from tests.support.waiting import wait_until_async
 
@@ -130,9 +130,9 @@ async def pop(session: asyncpg.Connection, *wants: Want) -> list[Popped]:
     """One pop call for many requests; one element per candidate that was answered."""
     columns: list[list[Any]] = [[], [], [], [], [], []]
     for number, want in enumerate(wants, 1):
-        seed = uuid.uuid4()
+        lease_id = new_lease_id(want.partition_ids[0])
         for partition_id in want.partition_ids:
-            row = (number, partition_id, want.group, want.batch, want.auto_ack, seed)
+            row = (number, partition_id, want.group, want.batch, want.auto_ack, lease_id)
             for column, value in zip(columns, row, strict=True):
                 column.append(value)
     rows = await session.fetch(

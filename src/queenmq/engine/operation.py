@@ -103,7 +103,7 @@ class PopCandidate(NamedTuple):
     consumer_group: str
     batch: int
     is_auto_ack: bool
-    lease_seed: UUID
+    lease_id: UUID
 
 
 class PopGrant(NamedTuple):

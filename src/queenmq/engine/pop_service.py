@@ -30,7 +30,7 @@ from queenmq.engine.pop_machine import PopEvent, PopState
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.ready_index import Intention, Pool
 from queenmq.errors import QueenError, StorageUnavailable
-from queenmq.ids import random_uuid
+from queenmq.ids import new_lease_id
 
 logger = logging.getLogger(__name__)
 
@@ -371,7 +371,7 @@ def candidates_of(claims: Sequence[Claim]) -> list[PopCandidate]:
     candidates = []
     for number, (intention, _, partition_ids) in enumerate(claims, 1):
         request = intention.request
-        seed = random_uuid()
+        lease_id = new_lease_id(partition_ids[0])
         for partition_id in partition_ids:
             candidates.append(
                 PopCandidate(
@@ -380,7 +380,7 @@ def candidates_of(claims: Sequence[Claim]) -> list[PopCandidate]:
                     request.consumer_group,
                     request.batch,
                     request.is_auto_ack,
-                    seed,
+                    lease_id,
                 )
             )
     return candidates

@@ -12,7 +12,6 @@ import msgspec
 from queenmq.storage.database import Database
 from queenmq.storage.sql_files import load_queries
 
-
 #: Removing takes 3 to 5 microseconds a message, in one transaction.
 _REMOVAL_TIMEOUT_S = 600.0
 

@@ -3,6 +3,7 @@
 -- Arguments: parallel arrays; pairs may repeat, partitions that do not exist are passed over. A pair that
 -- another session is creating just now, or whose partition it is deleting, is waited for only with
 -- p_may_wait; else it is passed over, so that a pop never waits.
+-- Result: how many were made.
 -- Tables: partition_consumers (insert), partition_lookup, consumer_groups_metadata, messages (read).
 -- Locks: pair by pair in (partition id, group) order the lookup row (FOR KEY SHARE, which pushes do not mind),
 -- an advisory lock shared by the creators of the group's cursors on the queue, one of the pair's own, the new row.
@@ -11,13 +12,14 @@ CREATE OR REPLACE FUNCTION queen.create_cursors(
     p_consumer_groups text[],
     p_may_wait boolean
 )
-RETURNS void
+RETURNS integer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     v_pair record;
     v_queue_id uuid;
+    v_made integer := 0;
 BEGIN
     FOR v_pair IN
         SELECT DISTINCT u.partition_id, u.consumer_group,
@@ -47,6 +49,8 @@ BEGIN
         VALUES (v_pair.partition_id, v_pair.consumer_group, v_queue_id,
                 queen.start_seq(v_pair.partition_id, v_pair.consumer_group))
         ON CONFLICT (partition_id, consumer_group) DO NOTHING;
+        v_made := v_made + 1;
     END LOOP;
+    RETURN v_made;
 END
 $$;

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION queen.pop_messages_batch(
     p_consumer_groups text[],
     p_batches integer[],
     p_auto_acks boolean[],
-    p_lease_seeds uuid[]
+    p_lease_ids uuid[]
 )
 RETURNS TABLE (
     request integer,
@@ -37,7 +37,27 @@ DECLARE
 BEGIN
     v_grants := ARRAY(
         SELECT g FROM queen.pop_sm_lease(p_requests, p_partition_ids, p_consumer_groups, p_batches,
-                                         p_auto_acks, p_lease_seeds) g);
+                                         p_auto_acks, p_lease_ids) g);
+    -- Only a group's first pop of a partition finds no cursor; all others are spared the search for one.
+    IF cardinality(v_grants) < cardinality(p_requests)
+       AND queen.create_cursors(p_partition_ids, p_consumer_groups, false) > 0 THEN
+        v_grants := v_grants || ARRAY(
+            SELECT g
+            FROM (
+                SELECT array_agg(u.request ORDER BY u.n) AS requests,
+                       array_agg(u.partition_id ORDER BY u.n) AS partition_ids,
+                       array_agg(u.consumer_group ORDER BY u.n) AS consumer_groups,
+                       array_agg(u.batch ORDER BY u.n) AS batches,
+                       array_agg(u.auto_ack ORDER BY u.n) AS auto_acks,
+                       array_agg(u.lease_id ORDER BY u.n) AS lease_ids
+                FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks,
+                            p_lease_ids) WITH ORDINALITY
+                     AS u (request, partition_id, consumer_group, batch, auto_ack, lease_id, n)
+                WHERE u.request <> ALL (ARRAY(SELECT a.request FROM unnest(v_grants) a))
+            ) r
+            CROSS JOIN LATERAL queen.pop_sm_lease(r.requests, r.partition_ids, r.consumer_groups,
+                                                  r.batches, r.auto_acks, r.lease_ids) g);
+    END IF;
     FOREACH v_grant IN ARRAY v_grants LOOP
         CONTINUE WHEN v_grant.outcome = 'granted';
         IF v_grant.outcome = 'poison' THEN
@@ -73,13 +93,13 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 
-    -- Only a request with several candidates can hold a lease over several partitions.
+    -- Only with several candidates can a lease cover more or others than the partition inside its id.
     IF cardinality(p_requests) > p_requests[cardinality(p_requests)] THEN
         INSERT INTO queen.lease_partitions (lease_id, partition_id, consumer_group)
         SELECT g.lease_id, g.partition_id, g.consumer_group
         FROM (SELECT u.*, count(*) OVER (PARTITION BY u.request) AS partitions
               FROM unnest(v_grants) u WHERE u.lease_id IS NOT NULL) g
-        WHERE g.partitions > 1;
+        WHERE g.partitions > 1 OR left(g.partition_id::text, 13) <> left(g.lease_id::text, 13);
     END IF;
 END
 $$;

@@ -2,14 +2,14 @@
 --
 -- Arguments: parallel arrays, one element per candidate. Requests are numbered 1, 2, 3 ... in p_requests;
 -- candidates of one request stand together, in the order in which they are to be taken until p_batches
--- messages are found. p_lease_seeds is a random uuid per request. A pair (partition, group) that stands
--- twice goes to its first candidate.
--- Result: one row per candidate; none for one whose row was locked just then, that stood twice, or whose
--- partition is gone. outcome: granted (after_seq < seq <= end_seq is taken), spare (the batch
+-- messages are found. p_lease_ids holds one id per request, with the first bits of its first candidate
+-- inside (find_lease). A pair (partition, group) that stands twice goes to its first candidate.
+-- Result: one row per candidate; none for one whose cursor was locked just then or does not exist, or that
+-- stood twice. outcome: granted (after_seq < seq <= end_seq is taken), spare (the batch
 -- was full before it), held (leased), retry, window, delayed (until due_at), blocked, poison (call
 -- settle_poison, then try again), none (nothing to deliver).
 -- Auto-acked grants move the cursor and leave no lease.
--- Tables: partition_consumers (insert, row locks, update); partition_lookup, queues, messages (read).
+-- Tables: partition_consumers (row locks, update); partition_lookup, queues, messages (read).
 -- Locks: cursor rows in (partition id, group) order, skipping rows that are locked. Never waits.
 CREATE OR REPLACE FUNCTION queen.pop_sm_lease(
     p_requests integer[],
@@ -17,26 +17,24 @@ CREATE OR REPLACE FUNCTION queen.pop_sm_lease(
     p_consumer_groups text[],
     p_batches integer[],
     p_auto_acks boolean[],
-    p_lease_seeds uuid[]
+    p_lease_ids uuid[]
 )
 RETURNS SETOF queen.pop_grant
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    v_now timestamptz;
+    v_now CONSTANT timestamptz := clock_timestamp();
 BEGIN
-    PERFORM queen.create_cursors(p_partition_ids, p_consumer_groups, false);
-    v_now := clock_timestamp();
     RETURN QUERY
     WITH wanted AS (
         SELECT DISTINCT ON (u.partition_id, u.consumer_group) u.*
-        FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_seeds)
+        FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids)
              WITH ORDINALITY
-             AS u (request, partition_id, consumer_group, batch, is_auto_ack, seed, ordinal)
+             AS u (request, partition_id, consumer_group, batch, is_auto_ack, new_lease, ordinal)
         ORDER BY u.partition_id, u.consumer_group, u.ordinal
     ), locked AS (
-        SELECT w.request, w.batch, w.is_auto_ack, w.seed, w.ordinal, pc.partition_id, pc.consumer_group,
+        SELECT w.request, w.batch, w.is_auto_ack, w.new_lease, w.ordinal, pc.partition_id, pc.consumer_group,
                pc.cursor_seq, pc.lease_expires_at, pc.lease_end_seq, pc.retry_at, pc.retry_count,
                pc.expiry_count, pc.solo_until_seq, pc.blocked_seq
         FROM wanted w
@@ -61,7 +59,7 @@ BEGIN
                          AND NOT s.was_solo
                     THEN s.lease_end_seq ELSE s.solo_until_seq END AS solo_seq
         FROM seen s
-    ), sized AS (
+    ), sized AS MATERIALIZED (
         SELECT r.*,
                CASE WHEN r.solo_seq > r.after_seq THEN 1 ELSE r.batch END AS quota,
                CASE WHEN r.delayed_processing = 0 THEN r.last_seq
@@ -84,7 +82,7 @@ BEGIN
                     WHEN z.due_seq IS NULL THEN 'delayed'
                     ELSE 'granted' END AS verdict
         FROM sized z
-    ), shared AS (
+    ), shared AS MATERIALIZED (
         SELECT j.*,
                CASE WHEN j.verdict = 'granted' THEN greatest(0, least(
                    j.quota, j.due_seq - j.after_seq,
@@ -94,18 +92,9 @@ BEGIN
                              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)))::bigint
                     ELSE 0 END AS take
         FROM judged j
-    ), named AS MATERIALIZED (
-        -- One lease id per request: random, but with the first partition it covers inside (find_lease).
-        SELECT h.*, CASE WHEN h.take > 0 AND NOT h.is_auto_ack
-                         THEN (substr(h.first_id, 1, 14) || '8' || substr(h.first_id, 16, 3)
-                               || substr(h.seed::text, 19))::uuid END AS new_lease
-        FROM (SELECT s.*, (array_agg(s.partition_id::text) FILTER (WHERE s.take > 0)
-                               OVER (PARTITION BY s.request ORDER BY s.ordinal
-                                     ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING))[1]
-                     AS first_id FROM shared s) h
     ), taken AS (
         UPDATE queen.partition_consumers pc
-        SET lease_id = n.new_lease,
+        SET lease_id = CASE WHEN NOT n.is_auto_ack THEN n.new_lease END,
             lease_acquired_at = CASE WHEN n.is_auto_ack THEN pc.lease_acquired_at ELSE v_now END,
             lease_expires_at = CASE WHEN n.is_auto_ack THEN NULL ELSE v_now + n.lease_time END,
             lease_end_seq = n.after_seq + n.take,
@@ -124,14 +113,15 @@ BEGIN
             last_consumed_at = CASE WHEN n.is_auto_ack THEN v_now ELSE pc.last_consumed_at END,
             total_consumed = pc.total_consumed + CASE WHEN n.is_auto_ack THEN n.take ELSE 0 END,
             total_batches = pc.total_batches + 1
-        FROM named n
+        FROM shared n
         WHERE n.take > 0
           AND pc.partition_id = n.partition_id AND pc.consumer_group = n.consumer_group
     )
     SELECT n.request, n.partition_id, n.consumer_group,
            CASE WHEN n.take > 0 THEN 'granted' WHEN n.verdict = 'granted' THEN 'spare'
                 ELSE n.verdict END,
-           n.new_lease, n.after_seq, n.after_seq + n.take,
+           CASE WHEN n.take > 0 AND NOT n.is_auto_ack THEN n.new_lease END,
+           n.after_seq, n.after_seq + n.take,
            n.retry_count + n.expiry_count + n.is_expired::integer,
            n.last_seq > n.after_seq + n.take,
            CASE n.verdict
@@ -143,6 +133,6 @@ BEGIN
                    FROM queen.messages m
                    WHERE m.partition_id = n.partition_id AND m.seq > n.after_seq
                    ORDER BY m.seq LIMIT 1) END
-    FROM named n;
+    FROM shared n;
 END
 $$;

@@ -37,6 +37,9 @@ DECLARE
     v_times timestamptz[];
     v_prefixes text[];
     v_rooms bigint[];
+    v_winners uuid[];
+    v_firsts integer[];
+    v_ordinal integer;
 BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
@@ -63,31 +66,19 @@ BEGIN
         RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';
     END IF;
     v_rooms := queen.queue_rooms(v_queue_ids, p_item_partitions);
+    IF p_transaction_ids IS NOT NULL THEN
+        SELECT r.winners, r.firsts INTO v_winners, v_firsts
+        FROM queen.find_repeats(v_found, p_item_partitions, p_transaction_ids) r;
+    END IF;
 
-    WITH judged AS (
-        SELECT i.ordinal, i.k, i.tx, i.trace_id, i.payload, i.producer_sub, i.is_encrypted,
-               w.id AS winner,
-               i.tx IS NOT NULL
-                   AND row_number() OVER (PARTITION BY i.k, i.tx ORDER BY i.ordinal) > 1 AS is_repeat
+    WITH counted AS (
+        SELECT i.*, i.winner IS NULL AND coalesce(i.first = i.ordinal, true) AS is_new,
+               count(*) FILTER (WHERE i.winner IS NULL AND coalesce(i.first = i.ordinal, true))
+                   OVER (PARTITION BY i.k ORDER BY i.ordinal) AS place
         FROM unnest(p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
-                    p_encrypted)
-             WITH ORDINALITY AS i (k, tx, trace_id, payload, producer_sub, is_encrypted, ordinal)
-        LEFT JOIN LATERAL (
-            SELECT m.id FROM queen.messages m
-            WHERE m.partition_id = v_found[i.k] AND m.transaction_id = i.tx
-            UNION ALL
-            SELECT m.id FROM queen.messages m
-            WHERE m.partition_id = v_found[i.k]
-              AND m.seq = CASE WHEN substr(i.tx, 15, 4) = '7' || left(v_found[i.k]::text, 3)
-                               THEN queen.seq_of_message_id(v_found[i.k], i.tx) END
-              AND m.id::text = i.tx AND m.transaction_id IS NULL
-            LIMIT 1
-        ) w ON i.tx IS NOT NULL
-    ), counted AS (
-        SELECT j.*, j.winner IS NULL AND NOT j.is_repeat AS is_new,
-               count(*) FILTER (WHERE j.winner IS NULL AND NOT j.is_repeat)
-                   OVER (PARTITION BY j.k ORDER BY j.ordinal) AS place
-        FROM judged j
+                    p_encrypted, v_winners, v_firsts)
+             WITH ORDINALITY
+             AS i (k, tx, trace_id, payload, producer_sub, is_encrypted, winner, first, ordinal)
     ), numbered AS MATERIALIZED (
         SELECT c.*, v_last_seqs[c.k] + c.place AS seq,
                c.is_new AND (v_rooms IS NULL OR c.place <= coalesce(v_rooms[c.k], c.place)) AS is_stored,
@@ -103,7 +94,6 @@ BEGIN
                v_times[n.k], n.producer_sub, coalesce(n.is_encrypted, false), n.payload::json
         FROM numbered n
         WHERE n.is_stored
-        ORDER BY n.k, n.seq
     ), moved AS (
         UPDATE queen.partition_lookup l
         SET last_seq = h.seq,
@@ -118,15 +108,19 @@ BEGIN
     SELECT array_agg(r.id ORDER BY r.ordinal), string_agg(r.outcome, '' ORDER BY r.ordinal)
     INTO message_ids, outcomes
     FROM (
-        SELECT n.ordinal,
-               CASE WHEN n.is_stored THEN 'q' WHEN n.is_new THEN 'f'
-                    -- A repeat of an item that was refused is refused as well.
-                    WHEN n.is_repeat AND n.winner IS NULL
-                         AND NOT first_value(n.is_stored) OVER same THEN 'f'
-                    ELSE 'd' END AS outcome,
-               coalesce(n.id, first_value(n.id) OVER same)::text AS id
+        SELECT n.ordinal, n.id::text AS id,
+               CASE WHEN n.is_stored THEN 'q' WHEN n.is_new THEN 'f' ELSE 'd' END AS outcome
         FROM numbered n
-        WINDOW same AS (PARTITION BY n.k, n.tx ORDER BY n.ordinal)
     ) r;
+
+    -- A repeat within the call shares the fate of its first: the same id, or refused as well.
+    FOR v_ordinal IN SELECT u.n FROM unnest(v_winners, v_firsts) WITH ORDINALITY AS u (winner, first, n)
+                     WHERE u.winner IS NULL AND u.first < u.n
+    LOOP
+        message_ids[v_ordinal] := message_ids[v_firsts[v_ordinal]];
+        IF substr(outcomes, v_firsts[v_ordinal], 1) = 'f' THEN
+            outcomes := overlay(outcomes PLACING 'f' FROM v_ordinal);
+        END IF;
+    END LOOP;
 END
 $$;
