@@ -34,6 +34,7 @@ from queenmq.ids import new_lease_id
 
 logger = logging.getLogger(__name__)
 
+_NO_LEASE = UUID(int=0)
 #: Partitions asked for in one look-up per pool.
 _RESOLVE_LIMIT = 1_000
 
@@ -371,7 +372,7 @@ def candidates_of(claims: Sequence[Claim]) -> list[PopCandidate]:
     candidates = []
     for number, (intention, _, partition_ids) in enumerate(claims, 1):
         request = intention.request
-        lease_id = new_lease_id(partition_ids[0])
+        lease_id = _NO_LEASE if request.is_auto_ack else new_lease_id(partition_ids[0])
         for partition_id in partition_ids:
             candidates.append(
                 PopCandidate(

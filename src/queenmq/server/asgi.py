@@ -17,13 +17,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-CORS: list[Header] = [
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-allow-methods", b"GET, POST, PUT, DELETE, OPTIONS"),
-    (b"access-control-allow-headers", b"Content-Type, Authorization"),
-    (b"access-control-max-age", b"86400"),
-]
-JSON_HEADERS: list[Header] = [(b"content-type", b"application/json"), *CORS]
+_JSON: Header = (b"content-type", b"application/json")
 
 
 class ClientDisconnected(Exception):
@@ -63,19 +57,14 @@ def _too_large(limit: int) -> RequestTooLarge:
 async def send_json(send: Send, status: int, body: bytes, headers: tuple[Header, ...] = ()) -> None:
     """Answer with a JSON body."""
     length = (b"content-length", str(len(body)).encode())
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [length, *JSON_HEADERS, *headers],
-        }
-    )
+    head = [_JSON, length, *headers]
+    await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
 
 
 async def send_empty(send: Send, headers: tuple[Header, ...] = ()) -> None:
     """Answer 204."""
-    await send({"type": "http.response.start", "status": 204, "headers": [*CORS, *headers]})
+    await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -1,10 +1,7 @@
-"""The HTTP server: uvicorn with bounded headers, quiet logs and a stop that answers parked polls
-first.
-"""
+"""The HTTP server: uvicorn, with a stop that answers parked polls first."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import signal
@@ -12,99 +9,16 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from queenmq.server.asgi import JSON_HEADERS
+from queenmq.server.http_protocol import bounded_protocol
 from queenmq.server.wiring import Broker
 from queenmq.settings import Settings
 
 #: Parked polls keep their connection this long between requests.
 _KEEP_ALIVE_S = 75
 _BACKLOG = 2048
-
-
-class OneWriteTransport:
-    """Sends the head of an answer together with its body: one system call instead of two."""
-
-    __slots__ = ("_head", "_transport")
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Hold back a head; an interim answer (1xx) has no body to wait for."""
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.endswith(b"\r\n\r\n") and not data.startswith(b"HTTP/1.1 1"):
-            self._head = data
-            return
-        self._transport.write(data)
-
-    def flush(self) -> None:
-        """Send a head that no body followed."""
-        if self._head:
-            self._transport.write(self._head)
-            self._head = b""
-
-
-def _bounded_protocol(header_bytes_max: int) -> type[HttpToolsProtocol]:
-    """uvicorn's parser takes headers of any size; this one hangs up instead of collecting them."""
-
-    class BoundedHttpProtocol(HttpToolsProtocol):
-        _header_bytes = 0
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(cast(asyncio.Transport, OneWriteTransport(transport)))
-
-        def on_response_complete(self) -> None:
-            cast(OneWriteTransport, self.transport).flush()
-            super().on_response_complete()
-
-        def on_message_begin(self) -> None:
-            self._header_bytes = 0
-            super().on_message_begin()
-
-        def on_url(self, url: bytes) -> None:
-            self._count(len(url))
-            super().on_url(url)
-
-        def on_header(self, name: bytes, value: bytes) -> None:
-            self._count(len(name) + len(value))
-            super().on_header(name, value)
-
-        def _count(self, size: int) -> None:
-            self._header_bytes += size
-            if self._header_bytes > header_bytes_max:
-                self._refuse(
-                    b"431 Request Header Fields Too Large",
-                    b'{"error":"the request line and headers are too large; shorten them"}',
-                )
-
-        def send_400_response(self, msg: str) -> None:
-            self._refuse(
-                b"400 Bad Request",
-                b'{"error":"the request is not well-formed HTTP; check its headers and length"}',
-            )
-
-        def _refuse(self, status: bytes, body: bytes) -> None:
-            if not self.transport.is_closing():
-                head = [
-                    b"HTTP/1.1 " + status,
-                    *(name + b": " + value for name, value in JSON_HEADERS),
-                    b"content-length: " + str(len(body)).encode(),
-                    b"connection: close",
-                ]
-                self.transport.write(b"\r\n".join(head) + b"\r\n\r\n" + body)
-                self.transport.close()
-
-    return BoundedHttpProtocol
 
 
 def calm_garbage_collector() -> None:
@@ -185,7 +99,7 @@ def serve(
     config = uvicorn.Config(
         broker.app,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http=_bounded_protocol(settings.max_header_bytes),
+        http=bounded_protocol(settings.max_header_bytes),
         ws="none",
         lifespan="off",
         log_config=None,

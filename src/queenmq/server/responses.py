@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
-from queenmq.server.asgi import CORS, read_body
+from queenmq.server.asgi import read_body
 from queenmq.settings import Settings
 
 T = TypeVar("T")
@@ -25,8 +25,5 @@ async def read_request(
 
 
 def json_answer(content: Any, status: int = 200) -> Response:
-    """A JSON answer with the headers that all answers carry."""
-    response = Response(wire.encode(content), status_code=status, media_type="application/json")
-    for name, value in CORS:
-        response.headers[name.decode()] = value.decode()
-    return response
+    """A JSON answer."""
+    return Response(wire.encode(content), status_code=status, media_type="application/json")
