@@ -109,17 +109,6 @@ BEGIN
                                     AND (r.stop_seq IS NULL OR r.seq < r.stop_seq)) OVER pair AS pass_seq
         FROM ruled r
         WINDOW pair AS (PARTITION BY r.partition_id, r.consumer_group)
-    ), buried AS (
-        INSERT INTO queen.dead_letter_queue
-            (queue_id, partition_id, consumer_group, message_id, seq, transaction_id, trace_id,
-             producer_sub, is_encrypted, payload, error_message, retry_count, created_at, failed_at)
-        SELECT m.queue_id, m.partition_id, s.consumer_group, m.id, m.seq,
-               coalesce(m.transaction_id, m.id::text), m.trace_id, m.producer_sub, m.is_encrypted,
-               m.payload, coalesce(nullif(s.error, ''), 'Retries exhausted'), s.retries, m.created_at, v_now
-        FROM settled s
-        JOIN queen.messages m ON m.partition_id = s.partition_id AND m.seq = s.seq
-        WHERE s.is_applied AND s.verdict = 'bury'
-        ON CONFLICT (partition_id, consumer_group, seq) DO NOTHING
     ), moved AS (
         UPDATE queen.partition_consumers pc
         SET cursor_seq = greatest(pc.cursor_seq, d.pass_seq),
@@ -164,7 +153,10 @@ BEGIN
            s.queue_name::text, s.partition_name::text,
            s.verdict IN ('pass', 'bury', 'stop') AND s.is_leased
                AND (s.stop_seq IS NOT NULL OR s.pass_seq >= s.lease_end_seq),
-           s.is_applied AND s.verdict = 'bury',
+           CASE WHEN s.is_applied AND s.verdict = 'bury'
+                THEN queen.dead_letter(s.partition_id, s.consumer_group, s.seq, s.retries,
+                                       coalesce(nullif(s.error, ''), 'Retries exhausted'))
+                ELSE false END,
            s.last_seq > greatest(s.cursor_seq, s.pass_seq)
                AND (NOT s.is_leased OR s.stop_seq IS NOT NULL OR s.pass_seq >= s.lease_end_seq)
     FROM settled s

@@ -1,4 +1,5 @@
 -- Copy one message to the dead letters of a consumer group. A second time changes nothing.
+-- Result: always true, so that it can stand in a list of results.
 -- Tables: dead_letter_queue (insert), messages (read).
 CREATE OR REPLACE FUNCTION queen.dead_letter(
     p_partition_id uuid,
@@ -7,9 +8,10 @@ CREATE OR REPLACE FUNCTION queen.dead_letter(
     p_retry_count integer,
     p_error text
 )
-RETURNS void
-LANGUAGE sql
-BEGIN ATOMIC
+RETURNS boolean
+LANGUAGE plpgsql
+AS $$
+BEGIN
     INSERT INTO queen.dead_letter_queue
         (queue_id, partition_id, consumer_group, message_id, seq, transaction_id, trace_id,
          producer_sub, is_encrypted, payload, error_message, retry_count, created_at, failed_at)
@@ -19,4 +21,6 @@ BEGIN ATOMIC
     FROM queen.messages m
     WHERE m.partition_id = p_partition_id AND m.seq = p_seq
     ON CONFLICT (partition_id, consumer_group, seq) DO NOTHING;
-END;
+    RETURN true;
+END
+$$;
