@@ -93,6 +93,16 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
         yield server
 
 
+def _copy_binaries(to: Path) -> Binaries:
+    source = find_binaries().directory.parent
+    package = source.parent
+    copied = shutil.copytree(source, to / package.name / source.name)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, to / libraries.name)
+    return Binaries(copied / "bin")
+
+
 class TestStartAndStop:
     async def test_server_answers_on_both_urls(self, shared_server: EmbeddedPostgres) -> None:
         for url in (shared_server.url, shared_server.socket_url):
@@ -334,13 +344,8 @@ class TestUsers:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         # The installed binaries may lie below a closed directory; a copy in the open does not.
-        source = find_binaries().directory.parent
-        package = source.parent
-        copied = shutil.copytree(source, open_dir / package.name / source.name)
-        libraries = package.with_name(f"{package.name}.libs")
-        if libraries.is_dir():
-            shutil.copytree(libraries, open_dir / libraries.name)
-        monkeypatch.setattr(supervisor, "find_binaries", lambda: Binaries(copied / "bin"))
+        copied = _copy_binaries(open_dir)
+        monkeypatch.setattr(supervisor, "find_binaries", lambda: copied)
         server = make_server(open_dir / "data")
         server.start()
         assert server.postmaster_pid is not None
@@ -348,6 +353,24 @@ class TestUsers:
         assert "0" not in status["Uid"]
         assert int(status["CapEff"][0], 16) == 0
         assert status["Groups"] == []
+        assert await fetch_value(server.url, "SELECT 1") == 1
+
+    @only_root
+    async def test_root_runs_binaries_that_lie_below_a_closed_directory(
+        self,
+        make_server: Callable[..., EmbeddedPostgres],
+        open_dir: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0o700)
+        copied = _copy_binaries(closed)
+        monkeypatch.setattr(supervisor, "find_binaries", lambda: copied)
+        server = make_server(open_dir / "data")
+        server.start()
+        assert server.postmaster_pid is not None
+        assert "0" not in status_of(server.postmaster_pid)["Uid"]
         assert await fetch_value(server.url, "SELECT 1") == 1
 
     @only_root
@@ -376,6 +399,7 @@ class TestUsers:
                 f"--reuid={nobody}",
                 f"--regid={nobody}",
                 "--clear-groups",
+                "--securebits=+no_setuid_fixup",
                 "--inh-caps=+dac_read_search",
                 "--ambient-caps=+dac_read_search",
                 "--",

@@ -140,7 +140,9 @@ def _setpriv_prefix(setpriv: str, account: Account, capability: str) -> tuple[st
         f"--reuid={account.uid}",
         f"--regid={account.gid}",
         "--clear-groups",
-        # An ambient capability must be inheritable as well; all others go with the change of user.
+        # Else access(2) ignores the capability, by which initdb looks for its own binaries.
+        "--securebits=+no_setuid_fixup",
+        # An ambient capability must be inheritable as well; all others go with the exec.
         f"--inh-caps=+{capability}",
         f"--ambient-caps=+{capability}",
         # Without this a set-user-id program started from SQL could win more rights back.
@@ -150,11 +152,15 @@ def _setpriv_prefix(setpriv: str, account: Account, capability: str) -> tuple[st
 
 
 def _works(way: RunAs, postgres: str, data_dir: Path) -> bool:
-    """Enter the data directory and run the binary this way: modes alone do not tell (ACLs)."""
+    """Enter the data directory and run a binary this way: modes alone do not tell (ACLs).
+
+    Not postgres but initdb, because it also asks whether it may run its neighbours, and complains.
+    """
     script = 'cd "$1" && exec "$2" --version'
+    initdb = str(Path(postgres).with_name("initdb"))
     try:
         run = subprocess.run(
-            [*way.prefix, "/bin/sh", "-c", script, "sh", str(data_dir), postgres],
+            [*way.prefix, "/bin/sh", "-c", script, "sh", str(data_dir), initdb],
             cwd="/",
             user=way.uid,
             group=way.gid,
@@ -164,7 +170,7 @@ def _works(way: RunAs, postgres: str, data_dir: Path) -> bool:
         )
     except (OSError, subprocess.SubprocessError):
         return False
-    return run.returncode == 0
+    return run.returncode == 0 and not run.stderr
 
 
 def _account_named(name: str) -> Account | None:
