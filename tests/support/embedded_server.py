@@ -146,10 +146,13 @@ def is_running(pid: int) -> bool:
 
 def family_of(postmaster: int) -> set[int]:
     """Return a postmaster and its children."""
-    listing = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(postmaster)], capture_output=True, text=True, check=False
-    )
-    return {postmaster, *map(int, listing.stdout.split())}
+    # Not ps: small images do not have it.
+    family = {postmaster}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            if f"PPid:\t{postmaster}\n" in status.read_text():
+                family.add(int(status.parent.name))
+    return family
 
 
 def status_of(pid: int) -> dict[str, list[str]]:
