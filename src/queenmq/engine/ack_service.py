@@ -53,7 +53,7 @@ class AckService:
         self._stuck_slots = asyncio.Semaphore(_STUCK_CALLS_MAX)
         self._on_freed = on_freed
         self._dispatcher: Dispatcher[AckEntry] = Dispatcher(
-            "ack", Batcher(calls_max=calls_max, weight_max=rows_max), self._run
+            "ack", Batcher(calls_max=calls_max, weight_max=rows_max), self._run, _fail
         )
 
     async def ack(self, items: Sequence[AckItem]) -> list[AckResult]:

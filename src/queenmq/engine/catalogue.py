@@ -7,6 +7,7 @@ the entry is forgotten and looked up again.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
@@ -14,6 +15,8 @@ from queenmq.clock import now_ms
 from queenmq.engine.operation import PartitionKey, PartitionRef
 from queenmq.engine.ports import MessageStore
 from queenmq.errors import PartitionBusy, QueenError, StorageUnavailable
+
+logger = logging.getLogger(__name__)
 
 #: Partitions created or looked up by one call.
 _KEYS_PER_CALL = 500
@@ -106,6 +109,10 @@ class Catalogue:
         except QueenError as error:
             for key in keys:
                 self._answer(key, error)
+        except Exception:
+            # A defect; still nobody may be left waiting for an answer.
+            logger.exception("a look-up broke", extra={"event": "call_broke"})
+            self._answer_found(keys, ())
         else:
             self._answer_found(keys, refs)
 

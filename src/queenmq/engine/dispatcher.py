@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic
 
 from queenmq.engine.batcher import Batcher, E
+from queenmq.errors import QueenError, StorageUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -18,11 +19,16 @@ class Dispatcher(Generic[E]):
     """One kind of call. `run` settles every entry of the batch it is given and raises nothing."""
 
     def __init__(
-        self, name: str, batcher: Batcher[E], run: Callable[[list[E]], Awaitable[None]]
+        self,
+        name: str,
+        batcher: Batcher[E],
+        run: Callable[[list[E]], Awaitable[None]],
+        fail: Callable[[list[E], QueenError], None],
     ) -> None:
         self._name = name
         self._batcher = batcher
         self._run = run
+        self._fail = fail
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_pumping = False
 
@@ -60,6 +66,7 @@ class Dispatcher(Generic[E]):
         except Exception:
             # run() answers its callers in every case; reaching this is a defect, so say it loudly.
             logger.exception("a %s call broke", self._name, extra={"event": "call_broke"})
+            self._fail(batch, StorageUnavailable("internal error; the server log has the details"))
         finally:
             self._batcher.finish(batch)
             self._pump()

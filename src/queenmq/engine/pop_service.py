@@ -205,10 +205,10 @@ class PopService:
     async def _claim(self, claims: list[Claim]) -> None:
         try:
             grants = await self._store.pop_messages_batch(candidates_of(claims))
-        except QueenError as error:
+        except Exception as error:
             self._board.end(claims)
             for claim in claims:
-                self._break(claim, error)
+                self._break(claim, _known(error))
         else:
             self._board.end(claims)
             answers: dict[int, list[PopGrant]] = {}
@@ -267,9 +267,9 @@ class PopService:
         try:
             await self._look_up_partitions([pool for pool in pools if pool.is_specific])
             await self._look_up_scopes([pool for pool in pools if not pool.is_specific])
-        except QueenError as error:
+        except Exception as error:
             for pool in pools:
-                self._look_up_failed(pool, error)
+                self._look_up_failed(pool, _known(error))
         else:
             for pool in pools:
                 pool.resolved_tick = tick
@@ -365,6 +365,14 @@ class PopService:
         if pool.waiting_count:
             self._board.dry[pool] = None
             self._pump_soon()
+
+
+def _known(error: Exception) -> QueenError:
+    """The error as callers may see it. One we did not foresee is a defect, and said loudly."""
+    if isinstance(error, QueenError):
+        return error
+    logger.error("a pop call broke", exc_info=error, extra={"event": "call_broke"})
+    return StorageUnavailable("internal error; the server log has the details")
 
 
 def candidates_of(claims: Sequence[Claim]) -> list[PopCandidate]:

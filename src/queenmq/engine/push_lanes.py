@@ -121,7 +121,7 @@ class PushLanes:
         try:
             await self._store_entries(batch, wait_ms)
         except PartitionBusy:
-            lane.extendleft(reversed(batch))
+            lane.extendleft(entry for entry in reversed(batch) if not entry.future.done())
 
 
 def _still_held(entry: PushEntry, key: UUID) -> PartitionBusy:

@@ -113,7 +113,7 @@ class PushService:
         self._wait_ms = wait_ms
         self._on_pushed = on_pushed
         self._dispatcher: Dispatcher[PushEntry] = Dispatcher(
-            "push", Batcher(calls_max=calls_max, weight_max=rows_max), self._run
+            "push", Batcher(calls_max=calls_max, weight_max=rows_max), self._run, _fail
         )
         self._lanes = PushLanes(self._store_entries, calls_max=calls_max, rows_max=rows_max)
 
@@ -152,7 +152,7 @@ class PushService:
         try:
             await self._store_entries(entries, self._lock_timeout_ms)
         except PartitionBusy:
-            await self._divert(entries)
+            await self._divert(unanswered(entries))
 
     async def _divert(self, entries: list[PushEntry]) -> None:
         """Move the requests of held partitions to lanes; all others go again, before later ones."""
@@ -171,7 +171,10 @@ class PushService:
         self._dispatcher.put_back(free)
 
     async def _store_entries(self, entries: list[PushEntry], lock_timeout_ms: int) -> None:
-        """Make one call and answer its requests. Raises PartitionBusy only, with nothing stored."""
+        """Make one call and answer its requests.
+
+        Raises PartitionBusy only; what is not answered then has not been stored.
+        """
         items, refs = merge(entries)
         try:
             message_ids, outcomes = await self._store.push_messages(
@@ -211,7 +214,12 @@ class PushService:
                 entry.set_refs(await self._catalogue.ensure(entry.items.keys))
             except QueenError as error:
                 entry.fail(error)
-        self._dispatcher.put_back(entry for entry in entries if not entry.future.done())
+        self._dispatcher.put_back(unanswered(entries))
+
+
+def unanswered(entries: Iterable[PushEntry]) -> list[PushEntry]:
+    """Those that are neither stored nor refused; only they may be tried again."""
+    return [entry for entry in entries if not entry.future.done()]
 
 
 def _fail(entries: Iterable[PushEntry], error: QueenError) -> None:

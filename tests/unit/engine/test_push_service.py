@@ -1,12 +1,16 @@
-"""Joining the items of several pushes into one call."""
+"""Joining the items of several pushes into one call, and taking a failed call apart."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
 from uuid import UUID
 
+from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.operation import PartitionKey, PartitionRef, PushItems
-from queenmq.engine.push_service import PushEntry, merge
+from queenmq.engine.push_service import PushEntry, PushService, merge
+from queenmq.errors import PartitionBusy, StorageRejected
 
 
 def make_ref(name: str) -> PartitionRef:
@@ -86,3 +90,59 @@ async def test_an_entry_weighs_its_items_and_touches_each_partition_once() -> No
     entry = make_entry("a", "a", "b")
     assert entry.weight == 3
     assert entry.keys == {make_ref("a").partition_id, make_ref("b").partition_id}
+
+
+class ScriptedStore:
+    """A database that refuses one payload, and finds one partition held the first time."""
+
+    def __init__(self) -> None:
+        self.stored: list[str] = []
+        self._is_held = True
+
+    async def ensure_partitions(
+        self, keys: Sequence[PartitionKey], *, lock_timeout_ms: int
+    ) -> list[PartitionRef]:
+        return [make_ref(key.partition) for key in keys]
+
+    async def push_messages(
+        self, items: PushItems, refs: Sequence[PartitionRef], *, lock_timeout_ms: int
+    ) -> tuple[list[str], str]:
+        if '"poison"' in items.payloads:
+            raise StorageRejected("no such payload")
+        if '"held"' in items.payloads and self._is_held:
+            self._is_held = False
+            raise PartitionBusy("held")
+        self.stored += items.payloads
+        return ["id"] * len(refs), "q" * len(refs)
+
+    async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        return {make_ref("held").partition_id} & set(partition_ids)
+
+
+async def test_what_a_broken_up_call_has_stored_is_not_stored_again() -> None:
+    store = cast(Any, ScriptedStore())
+    service = PushService(
+        store,
+        Catalogue(store, lock_timeout_ms=1, wait_ms=1_000),
+        calls_max=1,
+        rows_max=100,
+        waiting_max=100,
+        lock_timeout_ms=1,
+        wait_ms=1_000,
+        on_pushed=lambda refs: None,
+    )
+    names = ["first", "held", "poison", "last"]
+    results = await asyncio.gather(
+        *(
+            service.push(PushItems(keys=[PartitionKey("orders", name)], payloads=[f'"{name}"']))
+            for name in names
+        ),
+        return_exceptions=True,
+    )
+    assert sorted(store.stored) == ['"first"', '"held"', '"last"']
+    assert [isinstance(result, StorageRejected) for result in results] == [
+        False,
+        False,
+        True,
+        False,
+    ]
