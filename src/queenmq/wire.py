@@ -152,27 +152,28 @@ class TransactionAck(Struct, tag_field="type", tag="ack"):
     dlq: bool
 
 
-Seconds = Annotated[int, Meta(ge=0, le=2_147_483_647)]
+#: A number that a PostgreSQL integer holds.
+Natural = Annotated[int, Meta(ge=0, le=2_147_483_647)]
 
 
 class QueueOptions(Struct):
     """Options of a queue; what a request leaves out falls back to these defaults."""
 
-    leaseTime: Seconds = 300
-    retryLimit: Seconds = 3
-    retryDelay: Seconds = 0
+    leaseTime: Natural = 300
+    retryLimit: Natural = 3
+    retryDelay: Natural = 0
     priority: Annotated[int, Meta(ge=-2_147_483_648, le=2_147_483_647)] = 0
     maxSize: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    ttl: Seconds = 3600
+    ttl: Natural = 3600
     deadLetterQueue: bool = False
     dlqAfterMaxRetries: bool = False
-    delayedProcessing: Seconds = 0
-    windowBuffer: Seconds = 0
-    retentionSeconds: Seconds = 0
-    completedRetentionSeconds: Seconds = 0
+    delayedProcessing: Natural = 0
+    windowBuffer: Natural = 0
+    retentionSeconds: Natural = 0
+    completedRetentionSeconds: Natural = 0
     retentionEnabled: bool = False
     encryptionEnabled: bool = False
-    maxWaitTimeSeconds: Seconds = 0
+    maxWaitTimeSeconds: Natural = 0
     onPoison: Literal["dlq", "block", "skip"] = "dlq"
 
 

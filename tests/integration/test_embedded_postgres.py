@@ -34,13 +34,11 @@ from queenmq.storage.embedded.binaries import Binaries, find_binaries
 from tests.support.embedded_server import (
     SOON_S,
     Broker,
-    broker_maker,
     count_rows,
     family_of,
     fetch_value,
     is_running,
     keeper_of,
-    server_maker,
     status_of,
     store_rows,
     wait_gone,
@@ -51,30 +49,6 @@ pytestmark = pytest.mark.db
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="root's own rules; this is a plain user")
 only_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def make_broker() -> Iterator[Callable[..., Broker]]:
-    with broker_maker() as make:
-        yield make
-
-
-@pytest.fixture
-def make_server() -> Iterator[Callable[..., EmbeddedPostgres]]:
-    with server_maker() as make:
-        yield make
-
-
-@pytest.fixture
-def server(make_server: Callable[..., EmbeddedPostgres], data_dir: Path) -> EmbeddedPostgres:
-    started = make_server(data_dir)
-    started.start()
-    return started
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
@@ -17,13 +17,11 @@ from queenmq.storage.embedded import EmbeddedPostgres, PostgresFailed
 from tests.support.embedded_server import (
     SOON_S,
     Broker,
-    broker_maker,
     count_rows,
     family_of,
     fetch_value,
     is_running,
     keeper_of,
-    server_maker,
     store_rows,
     wait_gone,
 )
@@ -33,30 +31,6 @@ pytestmark = [
     pytest.mark.db,
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]
-
-
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def make_broker() -> Iterator[Callable[..., Broker]]:
-    with broker_maker() as make:
-        yield make
-
-
-@pytest.fixture
-def make_server() -> Iterator[Callable[..., EmbeddedPostgres]]:
-    with server_maker() as make:
-        yield make
-
-
-@pytest.fixture
-def server(make_server: Callable[..., EmbeddedPostgres], data_dir: Path) -> EmbeddedPostgres:
-    started = make_server(data_dir)
-    started.start()
-    return started
 
 
 class TestDeaths:

@@ -118,14 +118,6 @@ class BatcherMachine(RuleBasedStateMachine):
         if not call.is_put_back:
             self.ended += call.entries
 
-    @precondition(lambda self: self.waiting)
-    @rule(data=st.data())
-    def discard(self, data: st.DataObject) -> None:
-        entry = data.draw(st.sampled_from(self.waiting))
-        assert self.batcher.discard(entry)
-        self.waiting.remove(entry)
-        self.moved_away += 1
-
     @invariant()
     def nothing_is_lost_or_doubled(self) -> None:
         assert len(self.batcher) == len(self.waiting)

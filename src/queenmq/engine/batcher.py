@@ -54,14 +54,6 @@ class Batcher(Generic[E]):
         """Requests of a call that has to be made again; they keep their place before all others."""
         self._waiting.extendleft(reversed(list(entries)))
 
-    def discard(self, entry: E) -> bool:
-        """Forget a request that still waits; False when it is in flight or was never here."""
-        try:
-            self._waiting.remove(entry)
-        except ValueError:
-            return False
-        return True
-
     def take(self) -> list[E]:
         """The requests of the next call; empty when no slot is free or everything has to wait.
 

@@ -127,7 +127,6 @@ class Resolved(NamedTuple):
     """Partitions of a scope that probably have something to deliver, and when to look again."""
 
     partition_ids: Sequence[UUID]
-    queue_names: Sequence[str]
     next_due_ms: float | None
 
 

@@ -105,7 +105,7 @@ class App:
         handler = self._hot.get((method, path))
         if handler is not None:
             await handler(scope, receive, send)
-        elif method == "GET" and scope["raw_path"].startswith(POP_PREFIX) and _is_pop(scope):
+        elif method == "GET" and _is_pop(scope):
             await self._pop(scope, receive, send)
         elif method == "OPTIONS":
             await asgi.send_empty(send)

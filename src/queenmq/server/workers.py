@@ -86,6 +86,7 @@ def _supervise(
                         logger.error("a worker died and is replaced", extra=facts)
                         if now_ms() - started_ms < _QUICK_DEATH_MS and selector.select(timeout=1):
                             return True
+                        _close_pipes(worker)
                         workers[place] = _start(sock, orders)
         return True
     finally:
@@ -123,9 +124,13 @@ def _stop(workers: list[subprocess.Popen[bytes]], timeout_s: float) -> None:
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()
-        for pipe in (worker.stdin, worker.stdout):
-            assert pipe is not None
-            pipe.close()
+        _close_pipes(worker)
+
+
+def _close_pipes(worker: subprocess.Popen[bytes]) -> None:
+    for pipe in (worker.stdin, worker.stdout):
+        assert pipe is not None
+        pipe.close()
 
 
 def main() -> None:

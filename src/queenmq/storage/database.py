@@ -38,12 +38,13 @@ def translated() -> Iterator[None]:
         yield
     except asyncpg.PostgresError as error:
         raise _from_postgres(error) from error
+    except TimeoutError as error:
+        # Before OSError, of which it is one kind, because it has no text of its own.
+        raise errors.StorageUnavailable("the database did not answer in time; try again") from error
     except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise errors.StorageUnavailable(
             f"the database does not answer: {error}; try again"
         ) from error
-    except TimeoutError as error:
-        raise errors.StorageUnavailable("the database did not answer in time; try again") from error
 
 
 def _from_postgres(error: asyncpg.PostgresError) -> errors.QueenError:
@@ -99,13 +100,6 @@ class Database:
                     await self._pool.close()
             except TimeoutError:
                 self._pool.terminate()
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Open and idle connections."""
-        if self._pool is None:
-            return 0, 0
-        return self._pool.get_size(), self._pool.get_idle_size()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:

@@ -92,7 +92,7 @@ class PostgresMessageStore:
             [group for _, group in pairs],
             limit,
         )
-        return [Resolved(row[0] or (), row[1] or (), row[2]) for row in rows]
+        return [Resolved(row[0] or (), row[1]) for row in rows]
 
     async def pop_messages_batch(self, candidates: Sequence[PopCandidate]) -> list[PopGrant]:
         rows = await self._database.fetch(self._sql["pop_messages_batch"], *_columns(candidates))

@@ -113,20 +113,6 @@ def test_finish_frees_what_take_claimed_when_the_keys_of_an_entry_change_in_flig
     assert batcher.take() == [later_old], "the old key is free, the new one is in flight"
 
 
-def test_discard_forgets_a_request_that_waits() -> None:
-    gone, stays = Entry({"a"}), Entry({"b"})
-    batcher = make_batcher(gone, stays)
-    assert batcher.discard(gone)
-    assert batcher.take() == [stays]
-
-
-def test_discard_leaves_a_request_in_flight_alone() -> None:
-    entry = Entry({"a"})
-    batcher = make_batcher(entry)
-    batcher.take()
-    assert not batcher.discard(entry)
-
-
 def test_scan_is_bounded_when_one_busy_key_has_a_long_row() -> None:
     batcher = make_batcher(Entry({"busy"}), weight_max=2)
     batcher.take()

@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION queen.pop_sm_resolve(
     p_consumer_groups text[],
     p_limit integer
 )
-RETURNS TABLE (pair integer, partition_ids uuid[], queue_names text[], next_due_ms double precision)
+RETURNS TABLE (pair integer, partition_ids uuid[], next_due_ms double precision)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan
 AS $$
@@ -21,13 +21,13 @@ DECLARE
     v_now CONSTANT timestamptz := clock_timestamp();
 BEGIN
     RETURN QUERY
-    SELECT a.n::integer, f.partition_ids, f.queue_names,
+    SELECT a.n::integer, f.partition_ids,
            extract(epoch FROM f.next_due - v_now)::double precision * 1000
     FROM unnest(p_queue_names, p_namespaces, p_tasks, p_consumer_groups) WITH ORDINALITY
          AS a (queue_name, namespace, task, consumer_group, n)
     CROSS JOIN LATERAL (
         WITH pending AS MATERIALIZED (
-            SELECT l.partition_id, q.name, q.priority, pc.last_served_at,
+            SELECT l.partition_id, q.priority, pc.last_served_at,
                    greatest(
                        '-infinity'::timestamptz,
                        pc.lease_expires_at,
@@ -61,11 +61,10 @@ BEGIN
                    OR l.last_message_created_at >= g.subscription_timestamp)
         )
         SELECT array_agg(r.partition_id ORDER BY r.place) AS partition_ids,
-               array_agg(r.name ORDER BY r.place) AS queue_names,
                (SELECT min(w.due_at) FROM pending w WHERE w.due_at > v_now AND w.due_at < 'infinity')
                    AS next_due
         FROM (
-            SELECT p.partition_id, p.name,
+            SELECT p.partition_id,
                    row_number() OVER (ORDER BY p.priority DESC, p.last_served_at NULLS FIRST) AS place
             FROM pending p
             WHERE p.due_at <= v_now

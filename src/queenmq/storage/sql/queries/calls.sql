@@ -22,7 +22,7 @@ SELECT name::text FROM queen.queues
 WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR task = $2);
 
 -- name: pop_sm_resolve
-SELECT partition_ids, queue_names, next_due_ms FROM queen.pop_sm_resolve($1, $2, $3, $4, $5) ORDER BY pair;
+SELECT partition_ids, next_due_ms FROM queen.pop_sm_resolve($1, $2, $3, $4, $5) ORDER BY pair;
 
 -- name: pop_messages_batch
 SELECT * FROM queen.pop_messages_batch($1, $2, $3, $4, $5, $6);
