@@ -15,6 +15,7 @@ from queenmq.errors import MigrationError, StorageUnavailable
 from queenmq.storage import migrator
 from queenmq.storage.migrator import in_order, migrate
 from queenmq.storage.sql_files import load_folder
+from tests.isolation.sessions import start_blocked
 from tests.support.broker import SOON_S
 from tests.support.schema_snapshot import take_snapshot
 
@@ -92,6 +93,76 @@ async def test_changed_function_is_applied_again_and_nothing_else(database_url: 
     )
     assert row["seq"] is None
     assert await migrate(database_url) == []
+
+
+async def _versions(url: str, name: str) -> list[str]:
+    rows = await _fetch(
+        url,
+        "SELECT pg_get_function_identity_arguments(oid) || ' returns ' || prorettype::regtype"
+        " AS version FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proname = $1",
+        name,
+    )
+    return [row["version"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param(["(p_partition_id uuid, p_text text) RETURNS bigint"], id="same"),
+        pytest.param(["(p_partition_id uuid, p_text text) RETURNS text"], id="other result"),
+        pytest.param(["(p_other uuid, p_names text) RETURNS bigint"], id="other names"),
+        pytest.param(["(p_partition_id uuid) RETURNS bigint"], id="other arguments"),
+        pytest.param(
+            [
+                "(p_partition_id uuid) RETURNS text",
+                "(p_partition_id uuid, p_text text) RETURNS text",
+            ],
+            id="several",
+        ),
+        pytest.param([], id="gone"),
+    ],
+)
+async def test_of_a_changed_function_only_the_new_version_is_left(
+    database_url: str, others: list[str]
+) -> None:
+    wanted = await _versions(database_url, "seq_of_message_id")
+    await _fetch(database_url, "DROP FUNCTION queen.seq_of_message_id(uuid, text)")
+    for other in others:
+        await _fetch(
+            database_url,
+            f"CREATE FUNCTION queen.seq_of_message_id{other} LANGUAGE plpgsql"
+            " AS 'BEGIN RETURN NULL; END'",
+        )
+    await _fetch(
+        database_url,
+        "UPDATE queen.schema_migrations SET checksum = 'older' WHERE name = $1",
+        "functions/seq_of_message_id",
+    )
+    assert await migrate(database_url) == ["seq_of_message_id"]
+    assert await _versions(database_url, "seq_of_message_id") == wanted
+
+
+async def test_call_in_flight_outlives_the_change_of_what_it_calls(database_url: str) -> None:
+    session, holder = [await asyncpg.connect(database_url) for _ in range(2)]
+    try:
+        await session.fetch("SELECT queen.push('busy', '1')")
+        hold = holder.transaction()
+        await hold.start()
+        await holder.fetch("SELECT FROM queen.partition_lookup FOR UPDATE")
+        # It waits for the row, half-way through, and is yet to call others.
+        pushing = await start_blocked(
+            holder, session, session.fetchval("SELECT queen.push('busy', '2')")
+        )
+        await _fetch(
+            database_url,
+            "UPDATE queen.schema_migrations SET checksum = 'older' WHERE name LIKE 'functions/%'",
+        )
+        assert len(await migrate(database_url)) == len(load_folder("functions"))
+        await hold.commit()
+        assert await pushing
+    finally:
+        await session.close()
+        await holder.close()
 
 
 async def test_failed_migration_leaves_nothing_behind(empty_database_url: str) -> None:

@@ -185,7 +185,7 @@ def test_every_argument_of_a_sql_function_is_documented(name: str) -> None:
         rf"CREATE OR REPLACE FUNCTION queen\.{name}\((.*?)\)\n", sql_files()[name], re.S
     )
     assert signature, f"{name}.sql does not create queen.{name}"
-    words = [argument.split() for argument in signature.group(1).split(",")]
+    words = [argument.split() for argument in signature.group(1).split(",") if argument]
     arguments = {word[1] if word[0] == "OUT" else word[0] for word in words}
     missing = arguments - set(CODE.findall(sql_sections()[name]))
     assert_none(missing, rule=f"docs/sql-functions.md names the arguments of {name}")

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL. The only importer of the driver besides the listener and the migrator.
+"""Connections to PostgreSQL. Few others import the driver: listener, migrator, lookup care.
 
 No session state is relied on: what a call needs is set inside its function, so every call may run
 on any connection of a transaction pooler. Driver errors become ours by SQLSTATE, never by text.

@@ -57,13 +57,11 @@ async def _migrate(connection: asyncpg.Connection) -> list[str]:
             )
     functions = in_order(load_folder("functions"))
     for name in sorted(_names(applied, "functions") - {file.name for file in functions}):
-        await _drop_function(connection, name)
+        await _run(connection, await _drops(connection, name))
         await connection.execute(sql["forget"], f"functions/{name}")
     for file in functions:
         if applied.get(f"functions/{file.name}") != file.checksum:
-            # Dropped first: what replaces it may have other arguments or another result.
-            await _drop_function(connection, file.name)
-            await _apply(connection, "functions", file)
+            await _replace_function(connection, file)
             done.append(file.name)
     if done:
         logger.info("schema is up to date", extra={"event": "migrated", "applied": len(done)})
@@ -74,10 +72,39 @@ def _names(applied: Iterable[str], folder: str) -> set[str]:
     return {name.removeprefix(f"{folder}/") for name in applied if name.startswith(f"{folder}/")}
 
 
-async def _drop_function(connection: asyncpg.Connection, name: str) -> None:
-    """Drop every version of a function; callers see the new one when the transaction commits."""
-    for row in await connection.fetch(load_queries("migrations")["drop_function"], name):
-        await connection.execute(row[0])
+async def _replace_function(connection: asyncpg.Connection, file: SqlFile) -> None:
+    """Leave exactly the function that the file defines.
+
+    In place if that can be: calls in flight and triggers hold on to the old one. A function with
+    other arguments or another result is dropped first; callers see the new one on commit.
+    """
+    older = await _drops(connection, file.name)
+    attempt = connection.transaction()
+    await attempt.start()
+    try:
+        await _apply(connection, "functions", file)
+        is_replaced = len(await _drops(connection, file.name)) == 1
+    except MigrationError as error:
+        if not isinstance(error.__cause__, asyncpg.InvalidFunctionDefinitionError):
+            raise
+        is_replaced = False
+    if is_replaced:
+        await attempt.commit()
+    else:
+        await attempt.rollback()
+        await _run(connection, older)
+        await _apply(connection, "functions", file)
+
+
+async def _drops(connection: asyncpg.Connection, name: str) -> list[str]:
+    """The statements that drop every version of a function."""
+    rows = await connection.fetch(load_queries("migrations")["drop_function"], name)
+    return [row[0] for row in rows]
+
+
+async def _run(connection: asyncpg.Connection, statements: list[str]) -> None:
+    for statement in statements:
+        await connection.execute(statement)
 
 
 async def _apply(connection: asyncpg.Connection, folder: str, file: SqlFile) -> None:

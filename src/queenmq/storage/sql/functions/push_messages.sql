@@ -9,7 +9,8 @@
 -- A message id is a UUIDv7 that also says where the message is: 48 bits of milliseconds, version 7, 32
 -- bits of the partition id around the variant, 40 bits of seq. Within a partition ids ascend with seq, and
 -- seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on id.
--- Tables: partition_lookup (row locks, update), messages (insert).
+-- Tables: partition_lookup (row locks, update), messages (insert). The setting queen.tracks_lookup keeps the
+-- trigger of queen.messages from doing the former once more; it ends with the function.
 -- Locks: lookup rows in partition id order, held to commit; then, for queues with a maxSize, an advisory
 -- lock per queue in id order. Nothing is locked after that.
 -- Errors: QN001 a partition does not exist any more; 55P03 a row stayed locked for p_lock_timeout_ms.
@@ -27,6 +28,7 @@ CREATE OR REPLACE FUNCTION queen.push_messages(
 )
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
+SET queen.tracks_lookup = 'on'
 AS $$
 DECLARE
     -- The part of seq that a message id carries.
