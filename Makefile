@@ -44,7 +44,7 @@ types: $(DEV_READY) ## type-check src
 	@echo "types: checking src with mypy"
 	@$(BIN)/mypy
 
-bench: $(SERVER_READY) ## run the benchmark scenarios: make bench ARGS='push'
+bench: $(SERVER_READY) ## run benchmark scenarios and experiments: make bench ARGS='push-10 latency'
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
 demo: $(SERVER_READY) ## start a broker with sample traffic and check that all of it arrives

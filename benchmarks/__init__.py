@@ -1,1 +1,1 @@
-"""Measures a broker from outside with wrk; run.py is the way in. Never collected by the tests."""
+"""Measures brokers from outside: how fast, and against what. Way in: run.py. No tests in here."""

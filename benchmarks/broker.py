@@ -12,6 +12,10 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.database import BenchDatabase
 
 #: Seconds that a stop may take before the broker is killed.
 _STOP_S = 60
@@ -29,6 +33,10 @@ class Usage:
     broker_cpu_s: float
     postgres_cpu_s: float
     broker_rss_bytes: int
+
+    @property
+    def cpu_s(self) -> float:
+        return self.broker_cpu_s + self.postgres_cpu_s
 
 
 class Broker:
@@ -75,11 +83,13 @@ class Broker:
 
 
 @contextlib.contextmanager
-def running_broker(*, workers: int) -> Iterator[Broker]:
-    """A broker with an empty database, gone without a trace at the end."""
+def running_broker(*, workers: int, database: BenchDatabase | None = None) -> Iterator[Broker]:
+    """A broker, with an empty database of its own unless it is given one, gone without a trace at
+    the end.
+    """
     home = Path(tempfile.mkdtemp(prefix="queen-bench-"))
     try:
-        broker = _start(home, workers)
+        broker = _start(home, workers, database)
         try:
             yield broker
         finally:
@@ -88,12 +98,14 @@ def running_broker(*, workers: int) -> Iterator[Broker]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _start(home: Path, workers: int) -> Broker:
+def _start(home: Path, workers: int, database: BenchDatabase | None) -> Broker:
     log = home / "broker.log"
+    data_dir = database.data_dir if database else home / "data"
+    where = ["--database-url", database.url] if database else ["--data-dir", str(data_dir)]
     command = [sys.executable, "-m", "queenmq", "serve", "--port", "0", "--workers", str(workers)]
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [*command, "--data-dir", str(home / "data"), "--log-level", "warning"],
+            [*command, *where, "--log-level", "warning"],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -106,7 +118,7 @@ def _start(home: Path, workers: int) -> Broker:
         process.kill()
         process.wait()
         raise BenchmarkError(f"the broker did not start: {ready}{log.read_text()}")
-    return Broker(process, ready.split("ready on ")[1].strip(), home / "data")
+    return Broker(process, ready.split("ready on ")[1].strip(), data_dir)
 
 
 def _stat(pid: int) -> list[str]:

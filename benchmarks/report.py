@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import wrk
 from benchmarks.broker import Usage
+from benchmarks.experiment import Findings
 from benchmarks.scenario import FLOOR, HERE, Scenario
 from queenmq.storage.embedded.binaries import find_binaries
 
@@ -19,6 +20,7 @@ _HEADINGS = (
     "scenario", "requests/s", "messages/s", "p50 ms", "p99 ms", "of floor", "broker MB",
     "broker CPU s", "postgres CPU s", "wrk CPU s", "errors", "verdict",
 )  # fmt: skip
+_EXPERIMENT_HEADINGS = ("experiment", "what", "shape", "measured", "target", "reached")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,23 +51,68 @@ class Measurement:
         return self.verdict == "valid"
 
 
-def table(measurements: Sequence[Measurement]) -> str:
-    """All measurements in Markdown, columns aligned for reading as plain text."""
+@dataclass(frozen=True)
+class Results:
+    """All that one run has found."""
+
+    measurements: Sequence[Measurement]
+    findings: Sequence[Findings]
+
+    @property
+    def are_valid(self) -> bool:
+        """Whether everything was measured properly; a missed target is a result like any other."""
+        return all(one.is_valid for one in self.measurements) and not any(
+            one.error for one in self.findings
+        )
+
+    def tables(self) -> list[str]:
+        """A table per kind of measurement, as far as there were any."""
+        tables = []
+        if self.measurements:
+            tables += [scenario_table(self.measurements), ""]
+        if self.findings:
+            tables += [experiment_table(self.findings), ""]
+        return tables
+
+
+def scenario_table(measurements: Sequence[Measurement]) -> str:
+    """How fast."""
     floor = next((m.outcome for m in measurements if m.scenario.name == FLOOR), None)
-    rows = [_HEADINGS, *(_row(one, floor) for one in measurements)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    lines = [_line(row, widths) for row in rows]
-    rule = [f"{'-' * (width - 1)}{':' if 0 < at < 11 else '-'}" for at, width in enumerate(widths)]
-    return "\n".join([lines[0], f"| {' | '.join(rule)} |", *lines[1:]])
+    numbers = range(1, len(_HEADINGS) - 1)
+    return _table(_HEADINGS, [_row(one, floor) for one in measurements], numbers)
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    last = len(row) - 1
-    cells = [
-        text.ljust(width) if at in (0, last) else text.rjust(width)
-        for at, (text, width) in enumerate(zip(row, widths, strict=True))
+def experiment_table(findings: Sequence[Findings]) -> str:
+    """Against what target."""
+    rows = []
+    for one in findings:
+        if one.error:
+            rows.append((one.name, "-", "-", f"INVALID: {one.error}", "-", "NO"))
+        rows += [
+            (one.name, row.what, row.shape, row.measured, row.target or "-", _said(row.is_reached))
+            for row in one.rows
+        ]
+    return _table(_EXPERIMENT_HEADINGS, rows, ())
+
+
+def _said(is_reached: bool | None) -> str:
+    return "-" if is_reached is None else "yes" if is_reached else "NO"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[int]) -> str:
+    """In Markdown, columns aligned for reading as plain text, those with numbers to the right."""
+    columns = range(len(headings))
+    widths = [max(len(row[at]) for row in [headings, *rows]) for at in columns]
+    rule = [f"{'-' * (widths[at] - 1)}{':' if at in numbers else '-'}" for at in columns]
+    lines = [
+        [
+            row[at].rjust(widths[at]) if at in numbers else row[at].ljust(widths[at])
+            for at in columns
+        ]
+        for row in [headings, *rows]
     ]
-    return f"| {' | '.join(cells)} |"
+    lines.insert(1, rule)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _row(one: Measurement, floor: wrk.Outcome | None) -> tuple[str, ...]:
@@ -101,29 +148,46 @@ def facts() -> list[str]:
     ]
 
 
-def page(
-    title: str, machine: Sequence[str], command: str, measurements: Sequence[Measurement]
-) -> str:
+def page(title: str, machine: Sequence[str], command: str, results: Results) -> str:
     """A results page."""
-    return "\n".join(
-        [
-            f"# Benchmark: {title}",
-            "",
-            *(f"- {fact}" for fact in machine),
-            "",
-            f"Repeat it with `{command}`.",
-            "",
-            table(measurements),
-            "",
-            "`of floor` is requests/s as a part of those of `live`, measured in the same run: a"
-            " bare `GET /health/live`.",
-            "CPU seconds are those of the measured time only. A run with errors or empty pops is"
-            " invalid.",
-            "",
-            *(f"- {one.scenario.name}: {one.scenario.about}" for one in measurements),
-            "",
-        ]
-    )
+    lines = [f"# Benchmark: {title}", "", *(f"- {fact}" for fact in machine), ""]
+    lines += [f"Repeat it with `{command}`.", ""]
+    if results.measurements:
+        lines += _scenario_section(results.measurements)
+    if results.findings:
+        lines += _experiment_section(results.findings)
+    return "\n".join(lines)
+
+
+def _scenario_section(measurements: Sequence[Measurement]) -> list[str]:
+    return [
+        "## Scenarios",
+        "",
+        scenario_table(measurements),
+        "",
+        "`of floor` is requests/s as a part of those of `live`, measured in the same run: a"
+        " bare `GET /health/live`.",
+        "CPU seconds are those of the measured time only. A run with errors or empty pops is"
+        " invalid.",
+        "",
+        *(f"- {one.scenario.name}: {one.scenario.about}" for one in measurements),
+        "",
+    ]
+
+
+def _experiment_section(findings: Sequence[Findings]) -> list[str]:
+    return [
+        "## Experiments",
+        "",
+        experiment_table(findings),
+        "",
+        "The sides of an experiment take turns on one database. A figure is the median of all"
+        " rounds, in brackets the lowest and the",
+        "highest; a ratio is taken round by round. Lines without a target explain the others.",
+        "",
+        *(f"- {one.name}: {one.about}" for one in findings),
+        "",
+    ]
 
 
 def _git(*arguments: str) -> str:

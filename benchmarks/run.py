@@ -1,21 +1,26 @@
-"""Measures scenarios one after the other, each on a fresh broker, and prints a table.
+"""Measures scenarios and experiments one after the other, each on a fresh broker, prints tables.
 
-`make bench` runs all; `make bench ARGS='push-10 pop-10 --seconds 5'` some. The floor, a bare
-`GET /health/live`, is always measured too, so that results can be read as ratios.
+Scenarios say how fast; experiments compare and have a target. `make bench` runs all; `make bench
+ARGS='push-10 pop-10 latency --seconds 5'` some. With scenarios the floor, a bare
+`GET /health/live`, is always measured too, so that results can be read as ratios. A missed target
+is said in the table; only a measurement that is invalid makes the run fail.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import shlex
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import report, scenario, wrk
+from benchmarks import experiment, report, scenario, wrk
 from benchmarks.broker import BenchmarkError, Broker, running_broker
+from benchmarks.experiment import Context, Findings
 from benchmarks.preload import preload
 from benchmarks.scenario import FLOOR, HERE, Scenario
 
@@ -58,40 +63,66 @@ def _stock(broker: Broker, one: Scenario, queue: str, messages: float) -> None:
     print(f"{one.name}: {pushed:,} messages in queue {queue}", flush=True)
 
 
+def investigate(name: str, options: argparse.Namespace) -> Findings:
+    """Run one experiment. One that fails does not take the results of the others with it."""
+    module = experiment.load(name)
+    context = Context(name=name, rounds=options.rounds, workers=options.workers)
+    context.say(module.ABOUT)
+    try:
+        rows = asyncio.run(module.run(context))
+    except Exception as error:
+        if not isinstance(error, BenchmarkError):
+            traceback.print_exc()
+        reason = f"{type(error).__name__}: {error}"
+        context.say(f"failed with {reason}")
+        return Findings(name=name, about=module.ABOUT, error=reason)
+    return Findings(name=name, about=module.ABOUT, rows=rows)
+
+
 def _options() -> argparse.Namespace:
+    known = [*scenario.names(), *experiment.names()]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "scenarios", nargs="*", metavar="scenario", help=", ".join(scenario.names())
-    )
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(known))
     parser.add_argument("--seconds", type=int, default=10, help="measured time of each scenario")
     parser.add_argument("--warm-up", type=int, default=3, help="seconds before that")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="how often the sides of an experiment take turns"
+    )
     parser.add_argument("--workers", type=int, default=1, help="broker processes")
     parser.add_argument(
         "--reserve", type=float, default=1.5, help="stock of a pop, as a multiple of its need"
     )
     parser.add_argument("--save", metavar="NAME", help="also write results/NAME.md")
     options = parser.parse_args()
-    unknown = set(options.scenarios) - set(scenario.names())
+    unknown = set(options.names) - set(known)
     if unknown:
-        parser.error(f"no scenario {', '.join(sorted(unknown))}; there are {scenario.names()}")
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {known}")
     return options
+
+
+def _chosen(names: list[str], wanted: list[str]) -> list[str]:
+    return [name for name in names if name in wanted or not wanted]
 
 
 def _main() -> int:
     options = _options()
-    wrk.find()
     machine = report.facts()
-    chosen = options.scenarios or scenario.names()
-    names = [FLOOR, *(name for name in chosen if name != FLOOR)]
-    measurements = [measure(scenario.load(name), options) for name in names]
-    print("\n".join(["", *machine, "", report.table(measurements)]))
+    scenarios = _chosen(scenario.names(), options.names)
+    if scenarios:
+        wrk.find()
+        scenarios = [FLOOR, *(name for name in scenarios if name != FLOOR)]
+    measurements = [measure(scenario.load(name), options) for name in scenarios]
+    chosen = _chosen(experiment.names(), options.names)
+    findings = [investigate(name, options) for name in chosen]
+    results = report.Results(measurements, findings)
+    print("\n".join(["", *machine, "", *results.tables()]))
     if options.save:
         path = HERE / "results" / f"{options.save}.md"
         path.parent.mkdir(exist_ok=True)
         command = f"make bench ARGS={shlex.quote(shlex.join(sys.argv[1:]))}"
-        path.write_text(report.page(options.save, machine, command, measurements))
+        path.write_text(report.page(options.save, machine, command, results))
         print(f"\nsaved as {path.relative_to(HERE.parent)}")
-    return 0 if all(one.is_valid for one in measurements) else 1
+    return 0 if results.are_valid else 1
 
 
 if __name__ == "__main__":

@@ -59,11 +59,18 @@ def find() -> str:
     return path
 
 
-def run(url: str, script: str, arguments: Sequence[str], *, seconds: int) -> Outcome:
+def run(
+    url: str,
+    script: str,
+    arguments: Sequence[str],
+    *,
+    seconds: int,
+    connections: int = CONNECTIONS,
+) -> Outcome:
     """Send requests for that long."""
     folder = HERE / "lua"
     command = [
-        find(), f"--threads={THREADS}", f"--connections={CONNECTIONS}", f"--duration={seconds}s",
+        find(), f"--threads={THREADS}", f"--connections={connections}", f"--duration={seconds}s",
         "--timeout=30s", f"--script={folder / script}.lua", url, "--", *arguments,
     ]  # fmt: skip
     before = _children_cpu_s()

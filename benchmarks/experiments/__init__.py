@@ -1,0 +1,1 @@
+"""One module per experiment; `benchmarks/experiment.py` says what each has."""

@@ -1,0 +1,185 @@
+"""What it takes to find work for 200 waiting pops among 10,000 partitions, 1 % of them with work.
+
+Three steps: the look-up for everybody at once, the question whether one of them has anything
+pending, and the choice in memory of who tries which partition.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.broker import BenchmarkError
+from benchmarks.database import BenchDatabase, keys_of, running_database
+from benchmarks.experiment import Context, Row
+from benchmarks.figures import median, percentile
+from queenmq.engine.operation import QUEUE_MODE, PopRequest, Scope, Subscription
+from queenmq.engine.pop_board import Claim, PopBoard
+from queenmq.engine.ready_index import Intention
+from queenmq.ids import random_uuid
+from queenmq.settings import Settings
+from queenmq.storage.database import Database
+from queenmq.storage.message_store import PostgresMessageStore
+
+ABOUT = "find work for 200 waiting pops among 10,000 partitions, 1 % of them with work"
+
+_INTENTIONS = 200
+_PARTITIONS = 10_000
+_WORK_EVERY = 100
+#: As the broker asks.
+_RESOLVE_LIMIT = 1_000
+_RESOLVE_TARGET_MS = 30.0
+_PENDING_TARGET_MS = 1.0
+_CHOICE_TARGET_MS = 5.0
+#: Samples of one round, and the seconds after which a round ends with fewer.
+_SAMPLES = 60
+_ROUND_S = 4.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the 200 (queue, group) pairs come about."""
+
+    name: str
+    queues: int
+    groups: int
+
+    @property
+    def text(self) -> str:
+        each = f"{_PARTITIONS // self.queues:,} partitions"
+        return f"{self.queues} queues x {each}, {self.groups} group{'s' if self.groups > 1 else ''}"
+
+    def queue(self, number: int) -> str:
+        return f"{self.name}-{number}"
+
+    def pairs(self) -> list[tuple[Scope, str]]:
+        return [
+            (Scope(queue=self.queue(queue)), f"group-{group}")
+            for group in range(self.groups)
+            for queue in range(self.queues)
+        ]
+
+
+_SHAPES = (Shape("wide", queues=200, groups=1), Shape("deep", queues=10, groups=20))
+
+
+async def run(context: Context) -> list[Row]:
+    async with running_database() as bench:
+        database = Database(bench.url, Settings())
+        await database.open()
+        try:
+            store = PostgresMessageStore(database)
+            for shape in _SHAPES:
+                await _set_up(bench, store, shape)
+                context.say(f"set up: {shape.text}")
+            await bench.settle()
+            return [*await _look_ups(context, store), *await _choices(context)]
+        finally:
+            await database.close()
+
+
+async def _set_up(bench: BenchDatabase, store: PostgresMessageStore, shape: Shape) -> None:
+    """All groups have consumed all partitions; then one in a hundred gets a new message."""
+    each = _PARTITIONS // shape.queues
+    keys = [key for number in range(shape.queues) for key in keys_of(shape.queue(number), each)]
+    partition_ids = await bench.make_partitions(keys)
+    await bench.push(partition_ids, each=1)
+    now = Subscription(None)
+    await store.subscribe_groups([(scope, group, now) for scope, group in shape.pairs()])
+    await bench.push(partition_ids[::_WORK_EVERY], each=1)
+
+
+async def _look_ups(context: Context, store: PostgresMessageStore) -> list[Row]:
+    """The shapes take turns. The first round, which is not counted, warms the plans."""
+    looks = (
+        (f"pop_sm_resolve for {_INTENTIONS} pairs", _resolve, _RESOLVE_TARGET_MS),
+        ("whether one pair has anything pending", _has_pending, _PENDING_TARGET_MS),
+    )
+    rounds: dict[tuple[str, Shape], list[list[float]]] = {}
+    for number in range(context.rounds + 1):
+        for (what, look, _), shape in itertools.product(looks, _SHAPES):
+            taken = await _time(functools.partial(look, store, shape))
+            rounds.setdefault((what, shape), []).append(taken)
+        context.say(f"look-ups: {number} of {context.rounds} rounds")
+    return [
+        _row(what, shape.text, rounds[what, shape][1:], target_ms)
+        for (what, _, target_ms), shape in itertools.product(looks, _SHAPES)
+    ]
+
+
+async def _choices(context: Context) -> list[Row]:
+    rows = []
+    for text, pools in ((f"{_INTENTIONS} pools", _INTENTIONS), ("one pool", 1)):
+        taken = [list(_time_choices(pools)) for _ in range(context.rounds)]
+        shape = f"{_INTENTIONS} pops, {_PARTITIONS:,} ready partitions, {text}"
+        rows.append(_row("the choice in memory, CPU time", shape, taken, _CHOICE_TARGET_MS))
+    return rows
+
+
+async def _resolve(store: PostgresMessageStore, shape: Shape) -> None:
+    """The look-up, as the broker calls it for everybody who waits."""
+    found = await store.pop_sm_resolve(shape.pairs(), limit=_RESOLVE_LIMIT)
+    partitions = sum(len(one.partition_ids) for one in found)
+    if partitions != _PARTITIONS // _WORK_EVERY * shape.groups:
+        raise BenchmarkError(f"{shape.text}: the look-up found {partitions} partitions")
+
+
+async def _has_pending(store: PostgresMessageStore, shape: Shape) -> None:
+    """Whether there is anything for one pair."""
+    [found] = await store.pop_sm_resolve(shape.pairs()[:1], limit=1)
+    if not found.partition_ids:
+        raise BenchmarkError(f"{shape.text}: nothing is pending")
+
+
+def _time_choices(pools: int) -> Iterator[float]:
+    """In time of the processor: nothing is waited for, so all else would be the machine's noise."""
+    for _ in range(_SAMPLES):
+        board = _board(pools)
+        begin = time.thread_time()
+        claims = [step for step in board.plan() if isinstance(step, Claim)]
+        yield (time.thread_time() - begin) * 1e3
+        if len(claims) != _INTENTIONS:
+            raise BenchmarkError(f"{len(claims)} of {_INTENTIONS} pops got a partition")
+
+
+def _board(pools: int) -> PopBoard:
+    """Everybody waits, everything is ready, nothing is decided yet."""
+    board = PopBoard(candidates_max=Settings().pop_candidates_max)
+    for number in range(_INTENTIONS):
+        scope = Scope(queue=f"queue-{number % pools}")
+        request = PopRequest(scope=scope, consumer_group=QUEUE_MODE, batch=1)
+        pool = board.pool_of(request)
+        pool.add(Intention(request, tick=0, answer=None))
+        board.dirty[pool] = None
+        for _ in range(_PARTITIONS // _INTENTIONS):
+            pool.mark_ready(random_uuid())
+    return board
+
+
+async def _time(look: Callable[[], Awaitable[None]]) -> list[float]:
+    """Milliseconds of each look of one round."""
+    end = time.perf_counter() + _ROUND_S
+    taken: list[float] = []
+    while len(taken) < _SAMPLES and (not taken or time.perf_counter() < end):
+        begin = time.perf_counter()
+        await look()
+        taken.append((time.perf_counter() - begin) * 1e3)
+    return taken
+
+
+def _row(what: str, shape: str, rounds: Sequence[Sequence[float]], target_ms: float) -> Row:
+    """A percentile needs many samples, so it is that of all rounds; its spread is the medians'."""
+    taken = [one for round_ in rounds for one in round_]
+    p50, p99 = percentile(taken, 50), percentile(taken, 99)
+    medians = [median(one) for one in rounds]
+    spread = f"medians {min(medians):.2f} to {max(medians):.2f}"
+    return Row(
+        what=what,
+        shape=f"{shape}, {len(taken)} samples",
+        measured=f"p50 {p50:.2f} ms, p99 {p99:.2f} ms ({spread})",
+        target=f"p99 < {target_ms:.0f} ms",
+        is_reached=p99 < target_ms,
+    )
