@@ -18,7 +18,7 @@ from benchmarks.broker import BenchmarkError
 from benchmarks.database import BenchDatabase, keys_of, queries, running_database
 from benchmarks.experiment import Context, Row
 from benchmarks.figures import median, ratios, with_spread
-from queenmq.engine.operation import QUEUE_MODE, PopCandidate, Scope
+from queenmq.engine.operation import QUEUE_MODE, PopCandidate, ResolveAsk, Scope
 from queenmq.ids import new_lease_id
 from queenmq.settings import Settings
 from queenmq.storage.database import Database
@@ -197,8 +197,8 @@ class Sides:
 
     async def _resolve(self) -> UUID:
         """Not simply the first one found: all connections would then try the same partition."""
-        pair = Scope(queue=_QUEUE), QUEUE_MODE
-        [found] = await self._store.pop_sm_resolve([pair], limit=_CROWD)
+        ask = ResolveAsk(Scope(queue=_QUEUE), QUEUE_MODE, None, ())
+        [found] = await self._store.pop_sm_resolve([ask], limit=_CROWD, budget_ms=1_000)
         return self._random.choice(found.partition_ids)
 
     def _candidates(self, partition_ids: Sequence[UUID], batch: int) -> Iterator[PopCandidate]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.broker import BenchmarkError
 from benchmarks.database import BenchDatabase, keys_of, running_database
 from benchmarks.experiment import Context, Row
 from benchmarks.figures import median, percentile
-from queenmq.engine.operation import QUEUE_MODE, PopRequest, Scope, Subscription
-from queenmq.engine.pop_board import Claim, PopBoard
-from queenmq.engine.ready_index import Intention
+from queenmq.engine.decision import Room, decide
+from queenmq.engine.intention import Intention, StateTimes
+from queenmq.engine.operation import QUEUE_MODE, PopRequest, ResolveAsk, Scope, Subscription
+from queenmq.engine.ready_index import Pool, PoolIndex
 from queenmq.ids import random_uuid
 from queenmq.settings import Settings
 from queenmq.storage.database import Database
@@ -31,12 +32,17 @@ _PARTITIONS = 10_000
 _WORK_EVERY = 100
 #: As the broker asks.
 _RESOLVE_LIMIT = 1_000
+#: The whole of it is to be measured, however long it takes.
+_NO_BUDGET_MS = 60_000
 _RESOLVE_TARGET_MS = 30.0
 _PENDING_TARGET_MS = 1.0
 _CHOICE_TARGET_MS = 5.0
 #: Samples of one round, and the seconds after which a round ends with fewer.
 _SAMPLES = 60
 _ROUND_S = 4.0
+
+
+Look = Callable[[PostgresMessageStore, "Shape", str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,9 @@ class Shape:
     def queue(self, number: int) -> str:
         return f"{self.name}-{number}"
 
-    def pairs(self) -> list[tuple[Scope, str]]:
+    def asks(self, horizon: str | None) -> list[ResolveAsk]:
         return [
-            (Scope(queue=self.queue(queue)), f"group-{group}")
+            ResolveAsk(Scope(queue=self.queue(queue)), f"group-{group}", horizon, ())
             for group in range(self.groups)
             for queue in range(self.queues)
         ]
@@ -72,36 +78,46 @@ async def run(context: Context) -> list[Row]:
         await database.open()
         try:
             store = PostgresMessageStore(database)
+            horizons = {}
             for shape in _SHAPES:
-                await _set_up(bench, store, shape)
+                horizons[shape] = await _set_up(bench, store, shape)
                 context.say(f"set up: {shape.text}")
             await bench.settle()
-            return [*await _look_ups(context, store), *await _choices(context)]
+            return [*await _look_ups(context, store, horizons), *await _choices(context)]
         finally:
             await database.close()
 
 
-async def _set_up(bench: BenchDatabase, store: PostgresMessageStore, shape: Shape) -> None:
-    """All groups have consumed all partitions; then one in a hundred gets a new message."""
+async def _set_up(bench: BenchDatabase, store: PostgresMessageStore, shape: Shape) -> str:
+    """All groups have consumed all partitions; then one in a hundred gets a new message.
+
+    Returns the horizon before that.
+    """
     each = _PARTITIONS // shape.queues
     keys = [key for number in range(shape.queues) for key in keys_of(shape.queue(number), each)]
     partition_ids = await bench.make_partitions(keys)
     await bench.push(partition_ids, each=1)
     now = Subscription(None)
-    await store.subscribe_groups([(scope, group, now) for scope, group in shape.pairs()])
+    asks = shape.asks(None)
+    await store.subscribe_groups([(ask.scope, ask.consumer_group, now) for ask in asks])
+    [seen] = await store.pop_sm_resolve(asks[:1], limit=1, budget_ms=1)
     await bench.push(partition_ids[::_WORK_EVERY], each=1)
+    return seen.horizon
 
 
-async def _look_ups(context: Context, store: PostgresMessageStore) -> list[Row]:
+async def _look_ups(
+    context: Context, store: PostgresMessageStore, horizons: Mapping[Shape, str]
+) -> list[Row]:
     """The shapes take turns. The first round, which is not counted, warms the plans."""
-    looks = (
-        (f"pop_sm_resolve for {_INTENTIONS} pairs", _resolve, _RESOLVE_TARGET_MS),
-        ("whether one pair has anything pending", _has_pending, _PENDING_TARGET_MS),
+    looks: tuple[tuple[str, Look, float | None], ...] = (
+        (f"pre-flight for {_INTENTIONS} pairs", _resolve, _RESOLVE_TARGET_MS),
+        (f"the very first one of {_INTENTIONS} pairs, which reads all", _resolve_all, None),
+        ("pending check of one pair", _has_pending, _PENDING_TARGET_MS),
     )
     rounds: dict[tuple[str, Shape], list[list[float]]] = {}
     for number in range(context.rounds + 1):
         for (what, look, _), shape in itertools.product(looks, _SHAPES):
-            taken = await _time(functools.partial(look, store, shape))
+            taken = await _time(functools.partial(look, store, shape, horizons[shape]))
             rounds.setdefault((what, shape), []).append(taken)
         context.say(f"look-ups: {number} of {context.rounds} rounds")
     return [
@@ -119,44 +135,50 @@ async def _choices(context: Context) -> list[Row]:
     return rows
 
 
-async def _resolve(store: PostgresMessageStore, shape: Shape) -> None:
-    """The look-up, as the broker calls it for everybody who waits."""
-    found = await store.pop_sm_resolve(shape.pairs(), limit=_RESOLVE_LIMIT)
+async def _resolve(store: PostgresMessageStore, shape: Shape, horizon: str | None) -> None:
+    """The look-up, as the broker makes it for everybody who waits: what is new since the last."""
+    asks = shape.asks(horizon)
+    found = await store.pop_sm_resolve(asks, limit=_RESOLVE_LIMIT, budget_ms=_NO_BUDGET_MS)
     partitions = sum(len(one.partition_ids) for one in found)
     if partitions != _PARTITIONS // _WORK_EVERY * shape.groups:
         raise BenchmarkError(f"{shape.text}: the look-up found {partitions} partitions")
 
 
-async def _has_pending(store: PostgresMessageStore, shape: Shape) -> None:
+async def _resolve_all(store: PostgresMessageStore, shape: Shape, _: str) -> None:
+    await _resolve(store, shape, None)
+
+
+async def _has_pending(store: PostgresMessageStore, shape: Shape, horizon: str) -> None:
     """Whether there is anything for one pair."""
-    [found] = await store.pop_sm_resolve(shape.pairs()[:1], limit=1)
-    if not found.partition_ids:
+    [found] = await store.has_pending_messages(shape.asks(horizon)[:1])
+    # The first partition of the first queue has work in both shapes.
+    if not found:
         raise BenchmarkError(f"{shape.text}: nothing is pending")
 
 
 def _time_choices(pools: int) -> Iterator[float]:
     """In time of the processor: nothing is waited for, so all else would be the machine's noise."""
+    room = Room(requests=_INTENTIONS, candidates=_INTENTIONS, messages=_INTENTIONS)
+    waiting = _pools(pools)
     for _ in range(_SAMPLES):
-        board = _board(pools)
         begin = time.thread_time()
-        claims = [step for step in board.plan() if isinstance(step, Claim)]
+        plan = decide(waiting, set(), room=room)
         yield (time.thread_time() - begin) * 1e3
-        if len(claims) != _INTENTIONS:
-            raise BenchmarkError(f"{len(claims)} of {_INTENTIONS} pops got a partition")
+        if len(plan.assignments) != _INTENTIONS:
+            raise BenchmarkError(f"{len(plan.assignments)} of {_INTENTIONS} pops got a partition")
 
 
-def _board(pools: int) -> PopBoard:
+def _pools(count: int) -> list[Pool]:
     """Everybody waits, everything is ready, nothing is decided yet."""
-    board = PopBoard(candidates_max=Settings().pop_candidates_max)
+    index, times = PoolIndex(), StateTimes()
     for number in range(_INTENTIONS):
-        scope = Scope(queue=f"queue-{number % pools}")
+        scope = Scope(queue=f"queue-{number % count}")
         request = PopRequest(scope=scope, consumer_group=QUEUE_MODE, batch=1)
-        pool = board.pool_of(request)
-        pool.add(Intention(request, tick=0, answer=None))
-        board.dirty[pool] = None
+        pool = index.get_or_add(scope, QUEUE_MODE)
+        pool.add(Intention(request, tick=0, answer=None, now_ms=0, times=times))
         for _ in range(_PARTITIONS // _INTENTIONS):
             pool.mark_ready(random_uuid())
-    return board
+    return list(index)
 
 
 async def _time(look: Callable[[], Awaitable[None]]) -> list[float]:
@@ -170,7 +192,7 @@ async def _time(look: Callable[[], Awaitable[None]]) -> list[float]:
     return taken
 
 
-def _row(what: str, shape: str, rounds: Sequence[Sequence[float]], target_ms: float) -> Row:
+def _row(what: str, shape: str, rounds: Sequence[Sequence[float]], target_ms: float | None) -> Row:
     """A percentile needs many samples, so it is that of all rounds; its spread is the medians'."""
     taken = [one for round_ in rounds for one in round_]
     p50, p99 = percentile(taken, 50), percentile(taken, 99)
@@ -180,6 +202,6 @@ def _row(what: str, shape: str, rounds: Sequence[Sequence[float]], target_ms: fl
         what=what,
         shape=f"{shape}, {len(taken)} samples",
         measured=f"p50 {p50:.2f} ms, p99 {p99:.2f} ms ({spread})",
-        target=f"p99 < {target_ms:.0f} ms",
-        is_reached=p99 < target_ms,
+        target="" if target_ms is None else f"p99 < {target_ms:.0f} ms",
+        is_reached=None if target_ms is None else p99 < target_ms,
     )

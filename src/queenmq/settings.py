@@ -24,6 +24,14 @@ Bound = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=86_400_000)]
 
 
+#: Variables without our prefix that work too.
+ALIASES = {
+    "SMART_POLL_MAX_INTENTIONS": "smart_poll_max_intentions",
+    "SMART_POLL_PREFLIGHT_TIMEOUT": "smart_poll_preflight_timeout_ms",
+    "SMART_POLL_MIN_INTERVAL": "smart_poll_min_interval_ms",
+}
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. The comment behind each field is its line on the settings page."""
 
@@ -45,11 +53,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     push_waiting_max: Count = 20_000  # Push requests that may wait; more are refused.
     push_lock_timeout_ms: Bound = 100  # Lock wait of merged calls; who is held up waits alone then.
     push_wait_ms: Bound = 10_000  # How long a request waits for a held partition in all.
-    pop_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Pop calls in flight.
+    enable_pop_batching: bool = True  # Pops share calls; off, each has a call of its own.
+    pop_slots: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0  # Pop calls at once; 0: by cores.
     pop_candidates_max: Count = 256  # Partitions tried in one pop call.
+    pop_messages_max: Count = 20_000  # Messages asked for in one pop call; one pop may exceed it.
+    pop_apart_count: Count = 1_000  # A leased batch larger than this is read in a call of its own.
     pop_waiting_max: Count = 50_000  # Pop requests that may wait; more are refused.
-    pop_poll_min_ms: Bound = 100  # First re-check of a waiting pop that nothing has woken.
-    pop_poll_max_ms: Bound = 1_000  # Re-checks slow down to this.
+    enable_pending_check: bool = True  # Ask quiet queues "anything at all?" before a look-up.
+    smart_poll_max_intentions: Count = 200  # Places (scope and group) in one look-up.
+    smart_poll_preflight_timeout_ms: Bound = 50  # After this a look-up begins no further place.
+    smart_poll_min_interval_ms: Bound = 100  # First re-check of a pop that nothing has woken.
+    smart_poll_max_interval_ms: Bound = 1_000  # Re-checks slow down to this.
     ack_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Ack calls in flight.
     ack_rows_max: Count = 2_000  # Acks merged into one call.
     ack_waiting_max: Count = 50_000  # Ack requests that may wait; more are refused.
@@ -83,8 +97,8 @@ def load(
     config = config or environ.get(f"{PREFIX}CONFIG")
     if config:
         given.update(_from_file(Path(config), set(fields)))
-    for name in fields:
-        variable = f"{PREFIX}{name.upper()}"
+    variables = ALIASES | {f"{PREFIX}{name.upper()}": name for name in fields}
+    for variable, name in variables.items():
         # An empty variable is what a compose file makes of one that is not set.
         if environ.get(variable):
             given[name] = (variable, environ[variable])
@@ -94,7 +108,14 @@ def load(
     values = {
         name: _convert(source, value, fields[name].type) for name, (source, value) in given.items()
     }
-    return Settings(**values)
+    settings = Settings(**values)
+    least, most = settings.smart_poll_min_interval_ms, settings.smart_poll_max_interval_ms
+    if least > most:
+        raise SettingsError(
+            f"smart_poll_min_interval_ms {least} is above smart_poll_max_interval_ms {most};"
+            " lower the first or raise the second"
+        )
+    return settings
 
 
 def _from_file(path: Path, known: set[str]) -> dict[str, tuple[str, Any]]:

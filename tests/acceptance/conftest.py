@@ -7,14 +7,16 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from queenmq.storage.embedded.layout import Layout
 from queenmq.storage.embedded.postmaster import running_postmaster
-from tests.support.broker import BrokerProcess
+from tests.acceptance.sql_side import PATIENT
+from tests.support.broker import BrokerProcess, running_broker
 from tests.support.embedded_server import wait_gone
 
 
@@ -52,3 +54,34 @@ def start_owner(data_dir: Path) -> Iterator[Callable[..., BrokerProcess]]:
         for stream in (broker.process.stdout, broker.process.stderr):
             if stream is not None:
                 stream.close()
+
+
+@pytest.fixture(scope="module")
+def patient_brokers(shared_database_url: str) -> Iterator[list[BrokerProcess]]:
+    """Two brokers on the shared database that never look by themselves."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(running_broker(database_url=shared_database_url, **PATIENT))
+            for _ in range(2)
+        ]
+
+
+@pytest.fixture
+async def connect_shared(shared_database_url: str) -> AsyncIterator[Callable[[], object]]:
+    """Opens sessions on the shared database."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def open_session() -> asyncpg.Connection:
+            connection = await asyncpg.connect(shared_database_url)
+            stack.push_async_callback(connection.close, timeout=5)
+            return connection
+
+        yield open_session
+
+
+@pytest.fixture
+async def shared_database(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A session on the shared database."""
+    connection = await asyncpg.connect(shared_database_url)
+    yield connection
+    await connection.close()

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from tests.acceptance.load import Answer, Wire, pop_path, wires
+from tests.acceptance.sql_side import wait_for_waiters
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.waiting import wait_until_async
 
@@ -179,7 +180,7 @@ async def test_push_to_a_queue_that_is_being_deleted_is_answered(
         async with database.transaction():
             await database.fetchval("SELECT queen.delete_queue($1)", queue)
             waiting.send("POST", "/api/v1/push", _push_body(queue, "new", 1))
-            await _wait_for_a_waiter(database)
+            await wait_for_waiters(database)
         answer = await _receive_or_none(waiting)
         assert answer is not None and answer.status == 201, "the push was never answered"
         (message,) = await wire.pop(queue, partition="new")
@@ -198,7 +199,7 @@ async def test_poll_that_is_in_a_call_when_the_broker_stops_is_answered(
         await opened.start()
         await database.execute("LOCK TABLE queen.partition_consumers IN ACCESS EXCLUSIVE MODE")
         poll.send("GET", pop_path(queue, partition=partition, wait=True, timeout=60_000))
-        await _wait_for_a_waiter(database)
+        await wait_for_waiters(database)
         broker.process.terminate()
         await wait_until_async(
             lambda: _is_refused(broker.url), timeout_s=SOON_S, what="the broker to stop listening"
@@ -207,15 +208,6 @@ async def test_poll_that_is_in_a_call_when_the_broker_stops_is_answered(
         answer = await _receive_or_none(poll)
         assert answer is not None and answer.status == 204, "the poll was cut off"
     assert await asyncio.to_thread(broker.stop) == 0
-
-
-async def _wait_for_a_waiter(session: asyncpg.Connection) -> None:
-    """Come back once the broker waits for this session."""
-    query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))"
-    pid = session.get_server_pid()
-    await wait_until_async(
-        lambda: session.fetchval(query, pid), timeout_s=SOON_S, what="the broker to wait"
-    )
 
 
 async def _receive_or_none(wire: Wire) -> Answer | None:

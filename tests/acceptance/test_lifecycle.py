@@ -17,6 +17,7 @@ import pytest
 from queenmq.storage.embedded.layout import Layout
 from queenmq.storage.embedded.postmaster import running_postmaster
 from tests.acceptance.load import Wire, pop_path, wires
+from tests.acceptance.sql_side import PATIENT
 from tests.support.broker import SOON_S, BrokerProcess, running_broker, unique
 from tests.support.embedded_server import family_of, is_running, wait_gone
 from tests.support.waiting import wait_until_async
@@ -184,8 +185,7 @@ async def test_second_broker_joins_by_url_and_is_woken_by_the_first(
     said = await asyncio.to_thread(_run, "db", "url", "--data-dir", str(data_dir))
     assert said.returncode == 0, said.stderr
     # Without its poll timer, only a notification can wake this one.
-    patience = {"QUEEN_POP_POLL_MIN_MS": "600000", "QUEEN_POP_POLL_MAX_MS": "600000"}
-    with running_broker(database_url=said.stdout.strip(), **patience) as second:
+    with running_broker(database_url=said.stdout.strip(), **PATIENT) as second:
         async with Wire(first.url) as one, Wire(second.url) as other, Wire(second.url) as poll:
             assert (await one.push(queue, "warm")).status == 201
             (message,) = await other.pop(queue)

@@ -298,7 +298,10 @@ async def test_waiting_pop_gets_what_plain_sql_inserts(
     queue = unique()
     (place,) = await ensure(database, queue)
     # Without the notification the next look would come long after the test has given up.
-    slow = {"QUEEN_POP_POLL_MIN_MS": "900000", "QUEEN_POP_POLL_MAX_MS": "900000"}
+    slow = {
+        "QUEEN_SMART_POLL_MIN_INTERVAL_MS": "900000",
+        "QUEEN_SMART_POLL_MAX_INTERVAL_MS": "900000",
+    }
     api = Api(start_broker(**slow).url)
     try:
         waiting = asyncio.create_task(api.pop(queue, wait=True, timeout=600_000))

@@ -210,7 +210,8 @@ async def test_higher_priority_comes_first_across_queues(database: asyncpg.Conne
         (places[name],) = await ensure(database, queue)
         await push_all(database, places[name], name)
     row = await database.fetchrow(
-        "SELECT * FROM queen.pop_sm_resolve(ARRAY[NULL], ARRAY[$1], ARRAY[NULL], ARRAY['g'], 10)",
+        "SELECT * FROM queen.pop_sm_resolve(ARRAY[NULL], ARRAY[NULL], ARRAY[$1], ARRAY[NULL],"
+        " ARRAY['g'], ARRAY[NULL::xid8], '{}', '{0}', 10, 1000)",
         namespace,
     )
     assert row["partition_ids"] == [places["high"], places["low"]]
@@ -227,18 +228,29 @@ async def test_partitions_emptied_by_retention_are_not_offered(
     assert (await pop_one(database, place, "g")).outcome == "none"
 
 
-async def test_hole_left_by_deleted_messages_is_passed_and_leaves_no_lease(
-    database: asyncpg.Connection,
+@pytest.mark.parametrize("auto_ack", [False, True], ids=["leased", "autoAck"])
+async def test_hole_left_by_deleted_messages_is_passed_in_one_step_and_leaves_no_lease(
+    database: asyncpg.Connection, auto_ack: bool
 ) -> None:
     (place,) = await ensure(database, unique())
-    await push_all(database, place, *range(1, 7))
+    await push_all(database, place, *range(1, 1001))
     await database.execute(
-        "DELETE FROM queen.messages WHERE partition_id = $1 AND seq BETWEEN 1 AND 4", place
+        "DELETE FROM queen.messages WHERE partition_id = $1 AND seq BETWEEN 1 AND 998", place
     )
-    assert (await pop_one(database, place, batch=2)).outcome == "again"
-    assert not (await cursor(database, place))["is_leased"]
-    assert (await pop_one(database, place, batch=3)).data == [5]
-    assert (await cursor(database, place))["cursor_seq"] == 2
+    assert (await pop_one(database, place, batch=1, auto_ack=auto_ack)).outcome == "again"
+    row = await cursor(database, place)
+    assert not row["is_leased"] and row["cursor_seq"] == 998
+    assert (await pop_one(database, place, batch=1)).data == [999]
+
+
+async def test_hole_at_the_end_is_passed_up_to_the_head(database: asyncpg.Connection) -> None:
+    (place,) = await ensure(database, unique())
+    await push_all(database, place, *range(1, 101))
+    await database.execute("DELETE FROM queen.messages WHERE partition_id = $1", place)
+    assert (await pop_one(database, place, batch=1)).outcome == "again"
+    assert (await pop_one(database, place, batch=1)).outcome == "none"
+    await push_all(database, place, "next")
+    assert (await pop_one(database, place, batch=1)).data == ["next"]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ async def pop(
                 columns, (number, partition_id, group, batch, False, lease_id), strict=True
             ):
                 column.append(value)
-    found: list[Any] = await database.fetch(CALLS["pop_messages_batch"], *columns)
+    found: list[Any] = await database.fetch(CALLS["pop_messages_batch"], *columns, None)
     return found
 
 

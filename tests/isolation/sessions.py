@@ -164,14 +164,16 @@ async def resolve(session: asyncpg.Connection, queue: str, *groups: str) -> list
     """The deliverable partitions of a queue for each group."""
     nothing = [None] * len(groups)
     rows = await session.fetch(
-        "SELECT * FROM queen.pop_sm_resolve($1, $2, $3, $4, 1000) ORDER BY pair",
+        "SELECT * FROM queen.pop_sm_resolve($1, $2, $2, $2, $3, $4::text[]::xid8[], '{}', $5,"
+        " 1000, 60000) ORDER BY pair",
         [queue] * len(groups),
         nothing,
-        nothing,
         list(groups),
+        nothing,
+        [0] * len(groups),
     )
     assert len(rows) == len(groups)
-    return [row["partition_ids"] or [] for row in rows]
+    return [row["partition_ids"] for row in rows]
 
 
 def ack_arguments(acks: Sequence[Ack]) -> list[Any]:

@@ -17,6 +17,7 @@ import typer
 
 from queenmq import errors, settings, wire
 from queenmq.cli import main, serve
+from queenmq.engine import pop_machine
 from queenmq.server import app
 from queenmq.server.error_responses import STATUS
 from queenmq.settings import Settings
@@ -97,6 +98,7 @@ def served_routes() -> set[str]:
         transactions=anything,
         queues=anything,
         health=anything,
+        metrics=anything,
     )
     found = {f"{method} {path}" for method, path in routes._hot}
     for route in routes._router.routes:
@@ -327,3 +329,9 @@ def test_every_make_target_exists() -> None:
 def test_pages_are_reached_from_the_readme(page: str) -> None:
     text = read("README.md")
     assert f"({page})" in text or f"({Path(page).parent}/)" in text
+
+
+def test_the_diagram_of_pop_states_is_that_of_the_table() -> None:
+    page = read("docs/architecture.md")
+    drawn = page.partition("```mermaid\n")[2].partition("\n```")[0]
+    assert drawn == pop_machine.diagram()

@@ -105,6 +105,72 @@ class TestValues:
         assert load(environ={"QUEEN_NONSENSE": "1", "PORT": "2"}) == Settings()
 
 
+class TestOtherNames:
+    @pytest.mark.parametrize(("variable", "name"), settings.ALIASES.items())
+    def test_a_variable_without_our_prefix_works(self, variable: str, name: str) -> None:
+        assert getattr(load(environ={variable: "77"}), name) == 77
+
+    def test_the_names_are_those_that_are_promised(self) -> None:
+        assert settings.ALIASES == {
+            "SMART_POLL_MAX_INTENTIONS": "smart_poll_max_intentions",
+            "SMART_POLL_PREFLIGHT_TIMEOUT": "smart_poll_preflight_timeout_ms",
+            "SMART_POLL_MIN_INTERVAL": "smart_poll_min_interval_ms",
+        }
+
+    @pytest.mark.parametrize(("variable", "name"), settings.ALIASES.items())
+    def test_the_variable_with_our_prefix_wins(self, variable: str, name: str) -> None:
+        ours = f"QUEEN_{name.upper()}"
+        for environ in ({variable: "77", ours: "88"}, {ours: "88", variable: "77"}):
+            assert getattr(load(environ=environ), name) == 88
+        assert getattr(load(environ={variable: "77", ours: ""}), name) == 77
+
+    @pytest.mark.parametrize(("variable", "name"), settings.ALIASES.items())
+    def test_it_beats_the_file_and_loses_to_a_flag(
+        self, write_config: Any, variable: str, name: str
+    ) -> None:
+        config = write_config(f"{name} = 66")
+        assert getattr(load(config=config, environ={variable: "77"}), name) == 77
+        found = load({name: "99"}, config=config, environ={variable: "77"})
+        assert getattr(found, name) == 99
+
+    @pytest.mark.parametrize("variable", settings.ALIASES)
+    def test_a_bad_value_is_named_as_it_was_given(self, variable: str) -> None:
+        assert refusal(environ={variable: "0"}).startswith(f"{variable} cannot be '0': ")
+
+    def test_nothing_else_without_our_prefix_is_read(self) -> None:
+        environ = {"SMART_POLL_MAX_INTERVAL": "5", "POP_SLOTS": "3", "ENABLE_POP_BATCHING": "0"}
+        assert load(environ=environ) == Settings()
+
+
+class TestPopSettings:
+    def test_the_defaults_are_those_of_the_settings_page(self) -> None:
+        found = load(environ={})
+        assert (found.enable_pop_batching, found.enable_pending_check) == (True, True)
+        assert (found.pop_slots, found.pop_apart_count) == (0, 1_000)
+        assert (found.pop_candidates_max, found.pop_messages_max) == (256, 20_000)
+        assert (found.smart_poll_min_interval_ms, found.smart_poll_max_interval_ms) == (100, 1_000)
+        assert found.smart_poll_max_intentions == 200
+        assert found.smart_poll_preflight_timeout_ms == 50
+
+    def test_the_least_interval_may_not_be_above_the_most(self) -> None:
+        text = refusal(environ={"QUEEN_SMART_POLL_MIN_INTERVAL_MS": "2000"})
+        assert "smart_poll_min_interval_ms 2000" in text
+        assert "smart_poll_max_interval_ms 1000" in text
+        text = refusal({"smart_poll_max_interval_ms": "50"})
+        assert "smart_poll_max_interval_ms 50" in text
+
+    def test_both_intervals_may_be_the_same_or_move_together(self) -> None:
+        for least, most in (("1000", "1000"), ("5000", "9000"), ("1", "1")):
+            found = load(
+                environ={
+                    "QUEEN_SMART_POLL_MIN_INTERVAL_MS": least,
+                    "QUEEN_SMART_POLL_MAX_INTERVAL_MS": most,
+                }
+            )
+            assert found.smart_poll_min_interval_ms == int(least)
+            assert found.smart_poll_max_interval_ms == int(most)
+
+
 class TestRefusals:
     def test_a_bad_flag_is_named(self) -> None:
         text = refusal({"log_level": "loud"})
@@ -130,6 +196,17 @@ class TestRefusals:
             ("wake_interval_ms", "-1"),
             ("push_rows_max", "0"),
             ("push_wait_ms", str(2**31)),
+            ("pop_slots", "-1"),
+            ("pop_slots", "65"),
+            ("pop_apart_count", "0"),
+            ("pop_messages_max", "0"),
+            ("pop_candidates_max", "0"),
+            ("enable_pop_batching", "maybe"),
+            ("enable_pending_check", "maybe"),
+            ("smart_poll_max_intentions", "0"),
+            ("smart_poll_preflight_timeout_ms", "0"),
+            ("smart_poll_min_interval_ms", "0"),
+            ("smart_poll_max_interval_ms", str(2**31)),
             ("max_name_length", "256"),
             ("default_subscription_mode", "old"),
             ("log_format", "xml"),

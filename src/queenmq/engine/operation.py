@@ -115,6 +115,10 @@ class PopGrant(NamedTuple):
     lease_id: str | None
     has_more: bool | None
     due_ms: float | None
+    #: What is leased or taken: after_seq < seq <= end_seq; and how often that was tried before.
+    after_seq: int | None
+    end_seq: int | None
+    attempts: int | None
     partition_name: str | None
     queue_name: str | None
     message_count: int | None
@@ -123,11 +127,36 @@ class PopGrant(NamedTuple):
     messages: str | None
 
 
-class Resolved(NamedTuple):
-    """Partitions of a scope that probably have something to deliver, and when to look again."""
+class ResolveAsk(NamedTuple):
+    """Where to look for whom, since when, and which partitions to look at in any case."""
 
+    scope: Scope
+    consumer_group: str
+    horizon: str | None
+    known_ids: Sequence[UUID]
+
+
+class Resolved(NamedTuple):
+    """What a look-up has found in one place; see pop_sm_resolve."""
+
+    is_found: bool
+    is_complete: bool
     partition_ids: Sequence[UUID]
+    held_ids: Sequence[UUID]
+    held_whys: str
     next_due_ms: float | None
+    horizon: str
+
+
+class Fetched(NamedTuple):
+    """The messages of a lease that was read apart."""
+
+    message_count: int
+    #: The inside of a JSON array of messages.
+    messages: str | None
+    is_encrypted: bool | None
+    partition_name: str
+    queue_name: str
 
 
 class AckItem(NamedTuple):
@@ -154,11 +183,12 @@ class AckResult(NamedTuple):
 
 
 class LeaseRelease(NamedTuple):
-    """A lease to hand back untouched."""
+    """A lease to hand back; with pass_seq, because everything up to it has been deleted."""
 
     partition_id: UUID
     consumer_group: str
     lease_id: UUID
+    pass_seq: int | None = None
 
 
 class TransactionOutcome(NamedTuple):

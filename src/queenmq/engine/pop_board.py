@@ -1,49 +1,48 @@
-"""What the pop service knows and plans: pools with news, dry pools, pairs in calls. Pure: no I/O.
+"""The state of all pops of a broker between two database calls. Pure: no I/O.
 
-One planning turn: every pool with news gives its longest waiters the partitions it believes in; the
-pairs become one lease-and-fetch call. A pool that has waiters but nothing to try is either settled
-(its waiters are answered or stay parked), or dry (it needs a look-up), or held (all it has is in
-calls).
+A pool with news is dirty; one planning turn gives its longest waiters the partitions it knows of. A
+pool that has waiters but nothing to try is settled (its waiters are answered or go on waiting), or
+dry (it needs a look-up), or on calls (all it has is being tried, which ends in news).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from queenmq.engine.decision import Assignment, Decision, Plan, Room, decide
 from queenmq.engine.operation import PartitionKey, PopGrant, PopRequest
 from queenmq.engine.pop_machine import PopEvent
-from queenmq.engine.ready_index import Intention, Pool, PoolIndex
+from queenmq.engine.ready_index import Pool, PoolIndex
 
 #: A pop whose candidates are locked by others this often is treated as if they had nothing.
 TRIES_MAX = 5
 #: Pools kept for callers that may come back; more are dropped when nobody waits in them.
 POOLS_MAX = 5_000
 
-
-class Claim(NamedTuple):
-    """A pop and the partitions to try for it."""
-
-    intention: Intention
-    pool: Pool
-    partition_ids: list[UUID]
+#: Outcomes of a candidate that say why its messages must wait.
+_WAITS = {"held": "l", "retry": "w", "window": "w", "delayed": "w", "blocked": "b"}
 
 
 class PopBoard:
-    """The state of all pops of a broker between two database calls."""
+    """What waits, what is known, and what is on its way."""
 
-    def __init__(self, *, candidates_max: int) -> None:
-        self._candidates_max = candidates_max
+    def __init__(self, *, room: Room) -> None:
+        self._room = room
         self.pools = PoolIndex()
         #: Pools with news: a waiter or a partition was added, or a call for them has ended.
         self.dirty: dict[Pool, None] = {}
         #: Pools that need a look-up.
         self.dry: dict[Pool, None] = {}
-        #: Pools whose partitions are all in calls; they have news when a call ends.
-        self._held: dict[Pool, None] = {}
-        #: (partition, group) pairs in a call; none is in two calls.
-        self._claiming: set[tuple[UUID, str]] = set()
+        #: Pools of which a due time has become known.
+        self.due: dict[Pool, None] = {}
+        #: Look-ups begun so far.
+        self.tick = 0
+        #: Partitions in a call; none is in two calls.
+        self.claiming: set[UUID] = set()
+        #: Plans that would have given a partition away twice; stays 0.
+        self.double_assignments = 0
+        self._on_calls: dict[Pool, None] = {}
 
     def pool_of(self, request: PopRequest) -> Pool:
         """The pool of a request, made if it is not there."""
@@ -51,12 +50,14 @@ class PopBoard:
             self.pools.remove_idle()
         return self.pools.get_or_add(request.scope, request.consumer_group)
 
+    # News.
+
     def add_ready(self, pool: Pool, partition_id: UUID) -> bool:
-        """Believe that the partition has work; whether somebody waits for it."""
+        """The partition has work; whether somebody waits for it."""
         if pool.scope.queue is None:
             # Several queues, highest priority first: only a look-up knows where this one stands.
-            pool.ready.clear()
-            pool.resolved_tick = -1
+            pool.mark_ready(partition_id)
+            pool.hold_ready(self.tick)
         else:
             pool.mark_ready(partition_id)
         if pool.waiting_count:
@@ -73,80 +74,103 @@ class PopBoard:
             if pool.consumer_group == consumer_group and self.add_ready(pool, partition_id):
                 yield pool
 
-    def plan(self) -> Iterator[Claim | Pool]:
-        """One call full of claims; in between, each pool that has nothing left to try."""
-        specific = [pool for pool in self.dirty if pool.is_specific]
-        others = [pool for pool in self.dirty if not pool.is_specific]
-        room = self._candidates_max
-        # Those who ask by name come first, but may not shut the others out.
-        first_room = max(1, room // 2) if others else room
-        room -= yield from self._serve(specific, first_room)
-        yield from self._serve(others, room)
+    def doubt(self) -> None:
+        """The database was away and may be another one now: no horizon counts any more."""
+        for pool in self.pools:
+            pool.doubt()
 
-    def _serve(self, pools: list[Pool], room: int) -> Generator[Claim | Pool, None, int]:
-        used = 0
-        for pool in pools:
-            while used < room and (intention := pool.first()) is not None:
-                wanted = min(intention.request.partitions, room - used)
-                partition_ids = pool.take_ready(wanted, self._claiming)
-                if not partition_ids:
-                    break
-                pool.pop_first()
-                used += len(partition_ids)
-                yield self._start(intention, pool, partition_ids)
-            del self.dirty[pool]
-            if used >= room:
-                # To the end of the row, so that a busy pool lets the others go first next time.
-                self.dirty[pool] = None
-                break
-            if not pool.ready and not pool.auto_claims:
-                yield pool
-            elif pool.waiting_count:
-                self._held[pool] = None
-        return used
+    # One turn.
 
-    def _start(self, intention: Intention, pool: Pool, partition_ids: list[UUID]) -> Claim:
-        intention.move(PopEvent.ASSIGNED)
-        pool.claims += 1
-        pool.auto_claims += intention.request.is_auto_ack
+    def plan(self, now_ms: float) -> Plan:
+        """Decide for the pools with news, and mark what goes into the call."""
+        plan = decide(self.dirty, self.claiming, room=self._room)
+        self.dirty = dict.fromkeys(plan.cut_off)
+        fresh: set[tuple[UUID, str]] = set()
+        plan.assignments = [one for one in plan.assignments if self._is_single(one, fresh)]
+        for one in plan.assignments:
+            self._start(one, now_ms)
+        for pool, _ in plan.skipped:
+            if pool.ready or pool.claims:
+                self._on_calls[pool] = None
+        return plan
+
+    def _is_single(self, assignment: Assignment, fresh: set[tuple[UUID, str]]) -> bool:
+        """The last check of what must never happen: two pops that try the same at once."""
+        group = assignment.pool.consumer_group
+        pairs = {(partition_id, group) for partition_id in assignment.partition_ids}
+        if pairs & fresh or not self.claiming.isdisjoint(assignment.partition_ids):
+            self.double_assignments += 1
+            self.dirty[assignment.pool] = None
+            return False
+        fresh |= pairs
+        return True
+
+    def _start(self, assignment: Assignment, now_ms: float) -> None:
+        intention, pool, partition_ids, _ = assignment
+        intention.move(PopEvent.ASSIGNED, now_ms)
+        pool.remove(intention)
+        pool.claims.add(intention.number)
         for partition_id in partition_ids:
-            self._claiming.add((partition_id, pool.consumer_group))
-        return Claim(intention, pool, partition_ids)
+            del pool.ready[partition_id]
+        self.claiming.update(partition_ids)
 
-    def end(self, claims: Iterable[Claim]) -> None:
-        """Their call is over: the pairs are free and everybody concerned has news."""
-        for intention, pool, partition_ids in claims:
-            pool.claims -= 1
-            pool.auto_claims -= intention.request.is_auto_ack
-            for partition_id in partition_ids:
-                self._claiming.discard((partition_id, pool.consumer_group))
+    def end(self, assignments: Iterable[Assignment]) -> None:
+        """Their call is over: the partitions are free and everybody concerned has news."""
+        for intention, pool, partition_ids, _ in assignments:
+            pool.claims.discard(intention.number)
+            self.claiming.difference_update(partition_ids)
             self.dirty[pool] = None
-        self.dirty.update(self._held)
-        self._held.clear()
+        self.dirty.update(self._on_calls)
+        self._on_calls.clear()
 
-    def keep_ready(self, claim: Claim, answers: Iterable[PopGrant]) -> bool:
-        """Keep what is worth another try; False when a remembered partition may be gone."""
-        intention, pool, partition_ids = claim
+    # What the call said.
+
+    def learn(self, assignment: Assignment, answers: Iterable[PopGrant], now_ms: float) -> bool:
+        """Remember what became of the candidates; False: a remembered partition may be gone."""
+        intention, pool, partition_ids, seen_tick = assignment
         answered = {one.partition_id: one for one in answers}
         is_known = True
         for partition_id in partition_ids:
             one = answered.get(partition_id)
             if one is None:
-                is_known = self._try_again(pool, intention, partition_id)
+                is_known = self._try_again(assignment, partition_id)
             elif one.outcome in ("again", "spare"):
                 pool.mark_ready(partition_id)
-            elif one.outcome != "granted" and one.due_ms is not None:
-                pool.due_ms = min(one.due_ms, pool.due_ms or one.due_ms)
+            elif one.outcome in _WAITS:
+                pool.hold(partition_id, _WAITS[one.outcome], self.tick)
+                if one.due_ms is not None:
+                    due_at_ms = now_ms + one.due_ms
+                    pool.due_at_ms = min(due_at_ms, pool.due_at_ms or due_at_ms)
+                    self.due[pool] = None
+            elif one.outcome != "none" and not intention.request.is_auto_ack:
+                pool.hold(partition_id, "l", self.tick)
+            elif one.has_more:
+                pool.mark_ready(partition_id)
+            elif pool.resolved_tick != seen_tick and partition_id not in pool.ready:
+                # A look-up ended meanwhile; it may have seen more than this call.
+                pool.hold(partition_id, "w", self.tick)
+        if len(pool.held) >= pool.prune_at and pool.horizon is not None:
+            self.dry[pool] = None
         return is_known
 
-    def _try_again(self, pool: Pool, intention: Intention, partition_id: UUID) -> bool:
+    def _try_again(self, assignment: Assignment, partition_id: UUID) -> bool:
         """No answer: another session had the row locked just then, or the partition is gone."""
+        intention, pool, _, _ = assignment
         intention.tries += 1
         if intention.tries >= TRIES_MAX:
             intention.tries = 0
+            pool.hold(partition_id, "w", self.tick)
         elif pool.is_specific:
-            pool.resolved_tick = -1
+            pool.unsettle(self.tick)
             return False
         else:
             pool.mark_ready(partition_id)
         return True
+
+
+def count_skipped(plan: Plan) -> dict[Decision, int]:
+    """How many pops the plan has left waiting, by reason."""
+    counts: dict[Decision, int] = {}
+    for pool, decision in plan.skipped:
+        counts[decision] = counts.get(decision, 0) + pool.waiting_count
+    return counts

@@ -1,105 +1,110 @@
-"""Pop: turns waiting requests and ready partitions into few database calls.
+"""Pop: every pop is an intention that waits in a pool until a plan gives it partitions to try.
 
-The board plans; this module makes the calls and keeps the timers. Pools that ran dry are looked up
-together in one query. A pop that may not wait is answered empty once a look-up that began after its
-arrival found nothing; one that may wait stays parked, which costs neither a connection nor a query,
-until a push, an ack, a due time, a timer or its deadline. All state is touched by the event loop
-only, so there is no lock to forget.
+This module takes news (pops, pushes, acks, wake-ups, timers) and turns the wheel: plan what can be
+served and call the database for it, look up the pools that know too little, answer the pops that
+may not wait, and set the timer behind everything else. A parked pop costs neither a connection nor
+a query of its own. All state is touched by the event loop only, so there is no lock to forget.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
+from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.operation import (
-    LeaseRelease,
-    PartitionKey,
-    PartitionRef,
-    PopCandidate,
-    PopGrant,
-    PopRequest,
-)
-from queenmq.engine.pop_board import Claim, PopBoard
+from queenmq.engine.decision import Room
+from queenmq.engine.intention import Intention, PopAnswer
+from queenmq.engine.operation import PartitionKey, PartitionRef, PopGrant, PopRequest
+from queenmq.engine.poll_schedule import PollSchedule
+from queenmq.engine.pop_board import PopBoard
+from queenmq.engine.pop_calls import PopCalls
+from queenmq.engine.pop_desk import LEFT, STOPPING, PopDesk, known
 from queenmq.engine.pop_machine import PopEvent, PopState
+from queenmq.engine.pop_metrics import PopMetrics
 from queenmq.engine.ports import MessageStore
-from queenmq.engine.ready_index import Intention, Pool
-from queenmq.errors import QueenError, StorageUnavailable
-from queenmq.ids import new_lease_id
-
-logger = logging.getLogger(__name__)
-
-_NO_LEASE = UUID(int=0)
-#: Partitions asked for in one look-up per pool.
-_RESOLVE_LIMIT = 1_000
+from queenmq.engine.preflight import Preflight
+from queenmq.engine.ready_index import Pool
+from queenmq.errors import QueenError
 
 
 @dataclass(frozen=True, slots=True)
-class PopAnswer:
-    """Messages per partition, or none and the reason."""
+class PopLimits:
+    """The bounds of the pop path; the settings page explains each."""
 
-    grants: Sequence[PopGrant]
-    reason: str = ""
-    is_timeout: bool = False
-
-
-_LEFT = PopAnswer((), "caller_left")
-_STOPPING = PopAnswer((), "shutting_down", is_timeout=True)
+    slots: int
+    room: Room
+    apart_count: int
+    waiting_max: int
+    preflight_pools_max: int
+    preflight_budget_ms: int
+    min_interval_ms: int
+    max_interval_ms: int
+    is_checking: bool
 
 
 class PopService:
     """The pop path of a broker."""
 
     def __init__(
-        self,
-        store: MessageStore,
-        catalogue: Catalogue,
-        *,
-        calls_max: int,
-        candidates_max: int,
-        waiting_max: int,
-        poll_min_ms: int,
-        poll_max_ms: int,
+        self, store: MessageStore, catalogue: Catalogue, metrics: PopMetrics, limits: PopLimits
     ) -> None:
-        self._store = store
         self._catalogue = catalogue
-        self._calls_max = calls_max
-        self._waiting_max = waiting_max
-        self._poll_min_ms = poll_min_ms
-        self._poll_max_ms = poll_max_ms
-        self._board = PopBoard(candidates_max=candidates_max)
-        self._calls = 0
-        self._tick = 0
-        self._waiting = 0
+        self._metrics = metrics
+        self._board = PopBoard(room=limits.room)
+        self._schedule = PollSchedule(
+            min_interval_ms=limits.min_interval_ms, max_interval_ms=limits.max_interval_ms
+        )
+        self._desk = PopDesk(
+            waiting_max=limits.waiting_max, times=metrics.times, on_count=metrics.waiting
+        )
+        self._calls = PopCalls(
+            store,
+            catalogue,
+            self._board,
+            self._desk,
+            metrics,
+            slots=limits.slots,
+            apart_count=limits.apart_count,
+            on_freed=self.freed,
+            on_end=self._pump,
+        )
+        self._preflight = Preflight(
+            store,
+            catalogue,
+            self._board,
+            self._schedule,
+            metrics,
+            pools_max=limits.preflight_pools_max,
+            budget_ms=limits.preflight_budget_ms,
+            is_checking=limits.is_checking,
+        )
         self._is_looking_up = False
         self._is_pumping = False
-        self._is_closing = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0.0
 
     # What the routes call.
 
     def submit(self, request: PopRequest) -> Intention:
         """Take a pop in. Its `answer` is a future of PopAnswer."""
-        if self._waiting >= self._waiting_max:
-            raise StorageUnavailable(f"{self._waiting_max} pops already wait; try again later")
-        loop = asyncio.get_running_loop()
-        intention = Intention(request, tick=self._tick, answer=loop.create_future())
-        self._waiting += 1
-        if self._is_closing:
-            self._finish(intention, PopEvent.DRY, _STOPPING)
+        intention = self._desk.admit(request, tick=self._board.tick)
+        if self._desk.is_closing:
+            self._desk.finish(intention, PopEvent.DRY, STOPPING)
             return intention
         pool = self._board.pool_of(request)
-        if request.wait_ms is not None:
-            intention.timer = loop.call_later(request.wait_ms / 1000, self._expire, pool, intention)
+        self._desk.set_deadline(intention, self._expire)
         if pool.is_specific and (ref := self._catalogue.get(request.scope.partition_key)):
             # A remembered partition needs no look-up: the lease sees whatever is there.
             pool.mark_ready(ref.partition_id)
-            pool.resolved_tick = self._tick + 1
+            pool.resolved_tick = self._board.tick + 1
+            pool.is_found = True
+        elif pool.poll_at_ms is None:
+            # Also when every pop is served at once: nobody announces a lease that has run out.
+            self._schedule.add(pool, now_ms(), is_busy=True)
+        pool.is_used = True
         pool.add(intention)
         self._board.dirty[pool] = None
         self._pump_soon()
@@ -107,13 +112,34 @@ class PopService:
 
     def leave(self, intention: Intention) -> None:
         """The caller has gone; whatever a call still brings for it is handed back."""
-        if intention.is_final or intention.state is PopState.ABANDONED:
-            return
-        if intention.state is PopState.LEASING:
-            intention.move(PopEvent.CALLER_LEFT)
-        else:
-            self._board.pool_of(intention.request).left()
-            self._finish(intention, PopEvent.CALLER_LEFT, _LEFT)
+        if intention.is_waiting:
+            self._board.pool_of(intention.request).remove(intention)
+            self._desk.finish(intention, PopEvent.CALLER_LEFT, LEFT)
+        elif not intention.is_final and intention.state is not PopState.ABANDONED:
+            self._desk.abandon(intention)
+
+    def hand_back(self, request: PopRequest, grants: Sequence[PopGrant]) -> None:
+        """The caller has gone before it could get these; messages that were acked are lost."""
+        if not request.is_auto_ack:
+            self._calls.hand_back(self._board.pool_of(request), grants)
+
+    def _expire(self, intention: Intention) -> None:
+        intention.is_expired = True
+        if intention.is_waiting:
+            self._board.pool_of(intention.request).remove(intention)
+            answer = PopAnswer((), intention.last_outcome, is_timeout=True)
+            self._desk.finish(intention, PopEvent.DRY, answer)
+
+    async def drain(self) -> None:
+        """Answer all waiters without messages and wait for the calls in flight."""
+        self._desk.is_closing = True
+        for pool in self._board.pools:
+            for intention in list(pool.waiting()):
+                pool.remove(intention)
+                self._desk.finish(intention, PopEvent.DRY, STOPPING)
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._calls.drain()
 
     # What tells of new work.
 
@@ -133,32 +159,21 @@ class PopService:
             self._woken(pool)
 
     def pushed_elsewhere(self, queues: Iterable[str]) -> None:
-        """Another broker or a SQL session has pushed to these queues; `*` stands for all."""
+        """These queues have news by another broker or a SQL session; `*` stands for all."""
         pools = self._board.pools
         for queue in queues:
             for pool in pools if queue == "*" else pools.of_queue(queue):
-                if pool.waiting_count:
+                # Whoever is in a call may come back from it with nothing.
+                if pool.waiting_count or pool.claims or pool.reads:
                     self._board.dry[pool] = None
                     self._woken(pool)
 
-    async def drain(self) -> None:
-        """Answer all waiters without messages and wait for the calls in flight."""
-        self._is_closing = True
-        for pool in self._board.pools:
-            for intention in pool.pending():
-                pool.left()
-                self._finish(intention, PopEvent.DRY, _STOPPING)
-            if pool.timer is not None:
-                pool.timer.cancel()
-                pool.timer = None
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+    def _woken(self, pool: Pool) -> None:
+        pool.is_woken = True
+        self._schedule.reset(pool)
+        self._pump_soon()
 
     # One turn.
-
-    def _woken(self, pool: Pool) -> None:
-        pool.poll_ms = self._poll_min_ms
-        self._pump_soon()
 
     def _pump_soon(self) -> None:
         # Not at once: requests that arrive in the same turn of the loop belong in the same call.
@@ -168,232 +183,84 @@ class PopService:
 
     def _pump(self) -> None:
         self._is_pumping = False
-        while self._calls < self._calls_max and self._board.dirty:
-            claims: list[Claim] = []
-            for step in self._board.plan():
-                if isinstance(step, Claim):
-                    claims.append(step)
-                else:
-                    self._settle(step)
-            if not claims:
+        while self._board.dirty and self._calls.has_free_slot:
+            doubles = self._board.double_assignments
+            plan = self._board.plan(now_ms())
+            self._metrics.planned(plan)
+            self._metrics.doubled(self._board.double_assignments - doubles)
+            for pool, _ in plan.skipped:
+                self._settle(pool)
+            if not plan.assignments:
                 break
-            self._calls += 1
-            self._spawn(self._claim(claims))
+            self._calls.start(plan.assignments)
+        if self._board.dirty:
+            self._settle_without_slot()
         if self._board.dry and not self._is_looking_up:
-            pools, self._board.dry = list(self._board.dry), {}
             self._is_looking_up = True
-            self._spawn(self._look_up(pools))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name="pop-call")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._calls.spawn(self._look_up(self._preflight.take()))
+        self._set_timer()
 
     def _settle(self, pool: Pool) -> None:
-        """Nothing is left to try: answer, look up or park those who wait."""
-        for intention in pool.pending() if pool.waiting_count else ():
-            if not pool.is_settled_for(intention):
-                self._board.dry[pool] = None
-                return
-            if not intention.may_wait:
-                pool.left()
-                self._finish(intention, PopEvent.DRY, PopAnswer((), intention.last_outcome))
-        self._park(pool)
+        """There is nothing to try now: look up, answer or park those who wait."""
+        if not (pool.ready or pool.is_looked_up() or self._preflight.covers(pool)):
+            self._board.dry[pool] = None
+        if pool.impatient:
+            self._answer_impatient(pool)
+        if pool.waiting_count and not self._desk.is_closing:
+            self._schedule.add(pool, now_ms(), is_busy=bool(pool.ready or pool.claims))
 
-    # The database calls.
+    def _settle_without_slot(self) -> None:
+        """Who has nothing to try needs no slot to be looked up or sent away."""
+        for pool in [one for one in self._board.dirty if not one.ready]:
+            del self._board.dirty[pool]
+            if pool.waiting_count:
+                self._settle(pool)
 
-    async def _claim(self, claims: list[Claim]) -> None:
-        try:
-            grants = await self._store.pop_messages_batch(candidates_of(claims))
-        except Exception as error:
-            self._board.end(claims)
-            for claim in claims:
-                self._break(claim, _known(error))
-        else:
-            self._board.end(claims)
-            answers: dict[int, list[PopGrant]] = {}
-            for grant in grants:
-                answers.setdefault(grant.request, []).append(grant)
-            for number, claim in enumerate(claims, 1):
-                self._conclude(claim, answers.get(number, []))
-        self._calls -= 1
-        self._pump()
-
-    def _conclude(self, claim: Claim, answers: list[PopGrant]) -> None:
-        intention, pool, _ = claim
-        if not self._board.keep_ready(claim, answers):
-            self._catalogue.forget([pool.scope.partition_key])
-        granted = [one for one in answers if one.outcome == "granted"]
-        if intention.state is PopState.ABANDONED:
-            event = PopEvent.GRANTED if granted else PopEvent.REFUSED
-            self._finish(intention, event, _LEFT)
-            self._hand_back(intention, granted)
-        elif granted:
-            self._finish(intention, PopEvent.GRANTED, PopAnswer(granted))
-            if intention.request.is_auto_ack:
-                self._offer_rest(pool.consumer_group, granted)
-        else:
-            self._return(pool, intention, answers[-1].outcome if answers else "busy")
-
-    def _offer_rest(self, consumer_group: str, granted: list[PopGrant]) -> None:
-        """No lease was taken, so what is left in the partition can be had at once."""
-        for one in granted:
-            if one.has_more:
-                self.freed(one.partition_id, _key_of(one), consumer_group)
-
-    def _return(self, pool: Pool, intention: Intention, outcome: str) -> None:
-        intention.move(PopEvent.REFUSED)
-        intention.last_outcome = outcome
-        if intention.is_expired or self._is_closing:
-            self._finish(intention, PopEvent.DRY, PopAnswer((), outcome, is_timeout=True))
-        else:
-            pool.add(intention)
-
-    def _break(self, claim: Claim, error: QueenError) -> None:
-        """The call failed. Who may wait goes on waiting: the database may come back in time."""
-        intention, pool, _ = claim
-        intention.move(PopEvent.ERROR)
-        if intention.is_final:
-            self._finish(intention, None, _LEFT)
-        elif intention.may_wait and not self._is_closing:
-            pool.add(intention)
-            self._park(pool)
-        else:
-            self._finish(intention, PopEvent.ERROR, error)
+    def _answer_impatient(self, pool: Pool) -> None:
+        for intention in pool.settled():
+            pool.remove(intention)
+            reason = intention.last_outcome if pool.is_found else "partition_not_found"
+            self._desk.finish(intention, PopEvent.DRY, PopAnswer((), reason))
 
     async def _look_up(self, pools: list[Pool]) -> None:
-        self._tick += 1
-        tick = self._tick
         try:
-            await self._look_up_partitions([pool for pool in pools if pool.is_specific])
-            await self._look_up_scopes([pool for pool in pools if not pool.is_specific])
+            await self._preflight.run(pools)
         except Exception as error:
+            self._board.doubt()
             for pool in pools:
-                self._look_up_failed(pool, _known(error))
-        else:
-            for pool in pools:
-                pool.resolved_tick = tick
-                if not pool.ready:
-                    pool.poll_ms = min(max(2 * pool.poll_ms, self._poll_min_ms), self._poll_max_ms)
-                self._board.dirty[pool] = None
+                self._look_up_failed(pool, known(error))
         self._is_looking_up = False
         self._pump()
 
-    async def _look_up_partitions(self, pools: list[Pool]) -> None:
-        found = await self._catalogue.find({pool.scope.partition_key for pool in pools})
-        for pool in pools:
-            pool.due_ms = None
-            if ref := found.get(pool.scope.partition_key):
-                pool.mark_ready(ref.partition_id)
-            else:
-                for intention in pool.pending():
-                    intention.last_outcome = "partition_not_found"
-
-    async def _look_up_scopes(self, pools: list[Pool]) -> None:
-        if not pools:
-            return
-        results = await self._store.pop_sm_resolve(
-            [pool.key for pool in pools], limit=_RESOLVE_LIMIT
-        )
-        for pool, result in zip(pools, results, strict=True):
-            pool.due_ms = result.next_due_ms
-            for partition_id in result.partition_ids:
-                pool.mark_ready(partition_id)
-
     def _look_up_failed(self, pool: Pool, error: QueenError) -> None:
-        for intention in pool.pending():
-            if not intention.may_wait:
-                pool.left()
-                self._finish(intention, PopEvent.ERROR, error)
-        self._park(pool)
-
-    # Endings.
-
-    def _finish(
-        self, intention: Intention, event: PopEvent | None, result: PopAnswer | QueenError
-    ) -> None:
-        if event is not None:
-            intention.move(event)
-        self._waiting -= 1
-        if intention.timer is not None:
-            intention.timer.cancel()
-        if intention.answer.done():
-            return
-        if isinstance(result, QueenError):
-            intention.answer.set_exception(result)
-        else:
-            intention.answer.set_result(result)
-
-    def _hand_back(self, intention: Intention, granted: list[PopGrant]) -> None:
-        if not intention.request.is_auto_ack and granted:
-            self._spawn(self._release(intention.request.consumer_group, granted))
-
-    async def _release(self, consumer_group: str, granted: list[PopGrant]) -> None:
-        try:
-            await self._store.pop_sm_release(
-                [
-                    LeaseRelease(one.partition_id, consumer_group, UUID(one.lease_id))
-                    for one in granted
-                ]
-            )
-        except QueenError as error:
-            facts = {"event": "release_failed"}
-            logger.warning("leases were not handed back: %s", error, extra=facts)
-            return
-        for one in granted:
-            self.freed(one.partition_id, _key_of(one), consumer_group)
-
-    def _expire(self, pool: Pool, intention: Intention) -> None:
-        intention.is_expired = True
-        if intention.state is PopState.PENDING:
-            pool.left()
-            answer = PopAnswer((), intention.last_outcome, is_timeout=True)
-            self._finish(intention, PopEvent.DRY, answer)
+        for intention in [one for one in pool.waiting() if not one.may_wait]:
+            pool.remove(intention)
+            self._desk.finish(intention, PopEvent.ERROR, error)
+        if pool.waiting_count and not self._desk.is_closing:
+            self._schedule.back_off(pool)
+            self._schedule.add(pool, now_ms())
 
     # The timer behind everything that should have woken a pool.
 
-    def _park(self, pool: Pool) -> None:
-        if not pool.waiting_count or pool.timer is not None or self._is_closing:
+    def _set_timer(self) -> None:
+        for pool in self._board.due:
+            self._schedule.add(pool, now_ms(), is_busy=True)
+        self._board.due.clear()
+        at_ms = self._schedule.next_at_ms()
+        if at_ms is None or self._desk.is_closing:
             return
-        delay_ms = max(pool.poll_ms, self._poll_min_ms)
-        if pool.due_ms is not None:
-            delay_ms = min(delay_ms, max(pool.due_ms, 1))
-        pool.timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._poll, pool)
+        if self._timer is not None:
+            if self._timer_at_ms <= at_ms:
+                return
+            self._timer.cancel()
+        self._timer_at_ms = at_ms
+        delay_s = max(0.0, at_ms - now_ms()) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._poll)
 
-    def _poll(self, pool: Pool) -> None:
-        pool.timer = None
-        if pool.waiting_count:
-            self._board.dry[pool] = None
-            self._pump_soon()
-
-
-def _known(error: Exception) -> QueenError:
-    """The error as callers may see it. One we did not foresee is a defect, and said loudly."""
-    if isinstance(error, QueenError):
-        return error
-    logger.error("a pop call broke", exc_info=error, extra={"event": "call_broke"})
-    return StorageUnavailable("internal error; the server log has the details")
-
-
-def candidates_of(claims: Sequence[Claim]) -> list[PopCandidate]:
-    """The arguments of one call; requests are numbered from 1."""
-    candidates = []
-    for number, (intention, _, partition_ids) in enumerate(claims, 1):
-        request = intention.request
-        lease_id = _NO_LEASE if request.is_auto_ack else new_lease_id(partition_ids[0])
-        for partition_id in partition_ids:
-            candidates.append(
-                PopCandidate(
-                    number,
-                    partition_id,
-                    request.consumer_group,
-                    request.batch,
-                    request.is_auto_ack,
-                    lease_id,
-                )
-            )
-    return candidates
-
-
-def _key_of(grant: PopGrant) -> PartitionKey:
-    return PartitionKey(grant.queue_name or "", grant.partition_name or "")
+    def _poll(self) -> None:
+        self._timer = None
+        for pool in self._schedule.take_due(now_ms()):
+            if pool.waiting_count or pool.claims or pool.is_used:
+                pool.is_used = False
+                self._board.dry[pool] = None
+        self._pump()

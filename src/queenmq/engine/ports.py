@@ -9,6 +9,7 @@ from uuid import UUID
 from queenmq.engine.operation import (
     AckItem,
     AckResult,
+    Fetched,
     LeaseRelease,
     PartitionKey,
     PartitionRef,
@@ -16,6 +17,7 @@ from queenmq.engine.operation import (
     PopGrant,
     PushItems,
     Renewal,
+    ResolveAsk,
     Resolved,
     Scope,
     Subscription,
@@ -46,15 +48,25 @@ class MessageStore(Protocol):
         """Remember where groups start, the first time each is seen."""
 
     async def pop_sm_resolve(
-        self, pairs: Sequence[tuple[Scope, str]], *, limit: int
+        self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
     ) -> list[Resolved]:
-        """Deliverable partitions per (scope, consumer group), in the order of the pairs."""
+        """What each place has to deliver; answers of the first asks when time runs out."""
 
-    async def pop_messages_batch(self, candidates: Sequence[PopCandidate]) -> list[PopGrant]:
+    async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
+        """Whether each place has anything to deliver."""
+
+    async def pop_messages_batch(
+        self, candidates: Sequence[PopCandidate], *, apart_count: int
+    ) -> list[PopGrant]:
         """Lease and fetch for many requests; a candidate without an answer was locked just then."""
 
+    async def pop_sm_fetch(
+        self, consumer_group: str, grants: Sequence[PopGrant]
+    ) -> dict[UUID, Fetched]:
+        """Read what was leased apart, by partition; one that is gone has no result."""
+
     async def pop_sm_release(self, releases: Sequence[LeaseRelease]) -> None:
-        """End leases whose caller has gone."""
+        """End leases before their time."""
 
     async def ack_messages(
         self, items: Sequence[AckItem], *, lock_timeout_ms: int

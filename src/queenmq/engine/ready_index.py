@@ -1,9 +1,10 @@
-"""What waits where, and which partitions probably have work. Pure: no clock, no I/O.
+"""What waits where, and which partitions have work. Pure: no clock, no I/O.
 
-A pool joins the pops of one consumer group that look in the same place (a Scope) with the
-partitions of that place that are believed to have something for them. Belief comes from pushes,
-acks and look-ups; it may be wrong in both directions, so the lease checks again and a timer looks
-again.
+A pool joins the pops of one consumer group that look in the same place (a Scope) with what is known
+of that place: the partitions to try, and those whose messages must wait. Pushes, acks and look-ups
+bring the knowledge. The lease checks again, so that a partition too much costs a try and no more;
+and as long as a pool has a horizon, none is missing: every partition with messages for the group
+is ready, held or in a call, or got its messages from a transaction at or above the horizon.
 
 Partitions leave a pool at the front and come back at the end: the least recently served one is
 next.
@@ -11,96 +12,94 @@ next.
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Container, Iterator
-from typing import Any
+from collections.abc import Collection, Container, Iterable, Iterator
+from itertools import takewhile
+from typing import NamedTuple
 from uuid import UUID
 
-from queenmq.engine.operation import PartitionKey, PopRequest, Scope
-from queenmq.engine.pop_machine import FINAL, PopEvent, PopState, step
+from queenmq.engine.intention import Intention
+from queenmq.engine.operation import PartitionKey, Resolved, Scope
 
-#: Partitions a pool remembers; beyond it, look-ups find the rest.
+#: Partitions a pool remembers of each kind; beyond it, look-ups search the whole scope.
 READY_MAX = 10_000
+HELD_MAX = 5_000
+#: Held partitions at which a look-up is worth it to forget those that are done.
+PRUNE_MIN = 1_000
 
-_numbers = itertools.count(1)
 
+class Held(NamedTuple):
+    """A partition whose messages must wait. why: l lease, w retry, window or delay, b blocked."""
 
-class Intention:
-    """One pop on its way: what was asked, its state, and its place in the row of waiters."""
-
-    __slots__ = (
-        "answer",
-        "is_expired",
-        "last_outcome",
-        "number",
-        "request",
-        "state",
-        "tick",
-        "timer",
-        "tries",
-    )
-
-    def __init__(self, request: PopRequest, *, tick: int, answer: Any) -> None:
-        self.request = request
-        self.number = next(_numbers)
-        #: A look-up that started after this tick has seen everything pushed before the pop came.
-        self.tick = tick
-        #: Whoever waits for the answer; opaque here.
-        self.answer = answer
-        self.timer: Any = None
-        self.state = PopState.PENDING
-        self.is_expired = False
-        self.tries = 0
-        self.last_outcome = ""
-
-    def __lt__(self, other: Intention) -> bool:
-        return self.number < other.number
-
-    @property
-    def is_final(self) -> bool:
-        return self.state in FINAL
-
-    @property
-    def may_wait(self) -> bool:
-        return self.request.wait_ms is not None and not self.is_expired
-
-    def move(self, event: PopEvent) -> None:
-        self.state = step(self.state, event)
+    why: str
+    #: The look-up that was the newest when this was learnt.
+    tick: int
 
 
 class Pool:
-    """The waiting pops of one (scope, consumer group) and the partitions to try for them."""
+    """The waiting pops of one (scope, consumer group) and what is known of its partitions."""
 
     __slots__ = (
+        "_is_in_order",
         "_waiting",
-        "auto_claims",
         "claims",
         "consumer_group",
-        "due_ms",
+        "doubts",
+        "due_at_ms",
+        "full_at_ms",
+        "held",
+        "horizon",
+        "impatient",
+        "is_found",
+        "is_used",
+        "is_woken",
+        "misses",
+        "newest_tick",
+        "poll_at_ms",
         "poll_ms",
+        "prune_at",
+        "reads",
         "ready",
         "resolved_tick",
         "scope",
-        "timer",
-        "waiting_count",
+        "unsettled_tick",
     )
 
     def __init__(self, scope: Scope, consumer_group: str) -> None:
         self.scope = scope
         self.consumer_group = consumer_group
         self.ready: dict[UUID, None] = {}
+        self.held: dict[UUID, Held] = {}
+        #: Where the next look-up may start; None: it has to search the whole scope.
+        self.horizon: str | None = None
+        #: How often the horizon was given up.
+        self.doubts = 0
+        self.full_at_ms = 0.0
         #: The start of the last look-up that has ended.
         self.resolved_tick = -1
-        #: Pops of this pool that are in a call.
-        self.claims = 0
-        #: Those among them that move cursors without leasing: more may be there when they end.
-        self.auto_claims = 0
-        self.poll_ms: float = 0
-        self.due_ms: float | None = None
-        self.timer: Any = None
-        self.waiting_count = 0
-        self._waiting: list[Intention] = []
+        #: Whether the last look-up knew the partition that the scope names.
+        self.is_found = True
+        self.prune_at = PRUNE_MIN
+        #: Numbers of the pops in calls; when a call ends, more may be there for the others.
+        self.claims: set[int] = set()
+        #: Pops whose large batch is being read.
+        self.reads = 0
+        #: Whether a pop has come since the last poll.
+        self.is_used = False
+        #: The timer behind all wake-ups: its interval, its next time, and the next due time known.
+        self.poll_ms = 0.0
+        self.poll_at_ms: float | None = None
+        self.due_at_ms: float | None = None
+        #: Something may have happened here, so that "nothing to deliver yet" is not enough to know.
+        self.is_woken = False
+        #: Pending checks in a row that found nothing.
+        self.misses = 0
+        #: Waiting pops that want an answer as soon as everything has been looked at.
+        self.impatient = 0
+        self.newest_tick = -1
+        #: Look-ups up to this one count for nothing.
+        self.unsettled_tick = -1
+        self._waiting: dict[int, Intention] = {}
+        self._is_in_order = True
 
     @property
     def key(self) -> tuple[Scope, str]:
@@ -110,57 +109,128 @@ class Pool:
     def is_specific(self) -> bool:
         return self.scope.partition is not None
 
+    # The row of waiters.
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
     def add(self, intention: Intention) -> None:
         """The pop waits here, at the place its arrival gives it."""
-        heapq.heappush(self._waiting, intention)
-        self.waiting_count += 1
+        if self._waiting and next(reversed(self._waiting)) > intention.number:
+            self._is_in_order = False
+        self._waiting[intention.number] = intention
+        self.newest_tick = max(self.newest_tick, intention.tick)
+        self.impatient += intention.request.wait_ms is None
 
-    def first(self) -> Intention | None:
-        """The pop that has waited longest."""
-        while self._waiting:
-            if self._waiting[0].state is PopState.PENDING:
-                return self._waiting[0]
-            heapq.heappop(self._waiting)
-        return None
+    def remove(self, intention: Intention) -> None:
+        """The pop has been given partitions to try, or an answer."""
+        del self._waiting[intention.number]
+        self.impatient -= intention.request.wait_ms is None
 
-    def pop_first(self) -> Intention:
-        """Take that pop out of the row."""
-        self.waiting_count -= 1
-        return heapq.heappop(self._waiting)
+    def waiting(self) -> Collection[Intention]:
+        """All waiting pops, longest first. Copy before changing the row."""
+        if not self._is_in_order:
+            self._waiting = dict(sorted(self._waiting.items()))
+            self._is_in_order = True
+        return self._waiting.values()
 
-    def left(self) -> None:
-        """A waiting pop has been answered in place; its entry is dropped when it comes to the
-        front.
-        """
-        self.waiting_count -= 1
-        if len(self._waiting) > 64 and self.waiting_count < len(self._waiting) // 2:
-            self._waiting = [one for one in self._waiting if one.state is PopState.PENDING]
-            heapq.heapify(self._waiting)
+    def first_number(self) -> int:
+        """The place of the longest waiter in the row of all pops of the broker."""
+        return next(iter(self.waiting())).number
 
-    def pending(self) -> list[Intention]:
-        """All waiting pops, longest first."""
-        return sorted(one for one in self._waiting if one.state is PopState.PENDING)
+    def unsettled(self) -> list[Intention]:
+        """The pops that came after the start of the last look-up."""
+        if self.newest_tick < self.resolved_tick:
+            return []
+        self.waiting()
+        newest_first = reversed(self._waiting.values())
+        return list(takewhile(lambda one: one.tick >= self.resolved_tick, newest_first))
+
+    # What is known of the partitions.
 
     def mark_ready(self, partition_id: UUID) -> None:
         """The partition may have work; one that is already in the row keeps its place."""
         if len(self.ready) < READY_MAX:
+            self.held.pop(partition_id, None)
             self.ready[partition_id] = None
+        else:
+            self.doubt()
 
-    def take_ready(self, count: int, busy: Container[tuple[UUID, str]]) -> list[UUID]:
-        """Take up to count partitions to try, passing over those that are being tried already."""
-        chosen: list[UUID] = []
+    def hold(self, partition_id: UUID, why: str, tick: int) -> None:
+        """The partition has messages that cannot be had now."""
+        if len(self.held) < HELD_MAX:
+            self.held[partition_id] = Held(why, tick)
+        else:
+            self.held.clear()
+            self.doubt()
+
+    def doubt(self) -> None:
+        """Something may be missing: the next look-up has to search the whole scope."""
+        self.horizon = None
+        self.doubts += 1
+
+    def unsettle(self, tick: int) -> None:
+        """Nobody may be sent away before a look-up that begins after this tick."""
+        self.newest_tick = max(self.newest_tick, tick)
+        self.resolved_tick = min(self.resolved_tick, tick)
+        self.unsettled_tick = tick
+
+    def free_ready(self, busy: Container[UUID], taken: Container[UUID]) -> Iterator[UUID]:
+        """Partitions to try, in turn; busy ones are in calls, taken ones have been given away."""
         for partition_id in self.ready:
-            if (partition_id, self.consumer_group) not in busy:
-                chosen.append(partition_id)
-                if len(chosen) == count:
-                    break
-        for partition_id in chosen:
-            del self.ready[partition_id]
-        return chosen
+            if partition_id not in busy and partition_id not in taken:
+                yield partition_id
 
-    def is_settled_for(self, intention: Intention) -> bool:
-        """Whether everything pushed before this pop came has been looked at."""
-        return self.resolved_tick > intention.tick and not self.ready and not self.auto_claims
+    def hold_ready(self, tick: int) -> None:
+        """Only a look-up knows in which order these are to be tried now."""
+        for partition_id in self.ready:
+            self.hold(partition_id, "w", tick)
+        self.ready.clear()
+        self.unsettle(tick)
+
+    def learn(self, result: Resolved, known: Iterable[UUID], *, tick: int, doubts: int) -> None:
+        """Take in what the look-up of this tick says; known are the held ones it was told of."""
+        # A doubt that arose while the look-up ran may concern something it was not told of.
+        self.horizon = result.horizon if result.is_complete and doubts == self.doubts else None
+        self.is_found = result.is_found
+        self.resolved_tick = max(self.resolved_tick, tick)
+        for partition_id in known:
+            held = self.held.get(partition_id)
+            # What was learnt while the look-up ran is newer than its answer.
+            if held is not None and held.tick < tick:
+                del self.held[partition_id]
+        for partition_id, why in zip(result.held_ids, result.held_whys, strict=True):
+            if partition_id not in self.ready:
+                self.hold(partition_id, why, tick)
+        for partition_id in result.partition_ids:
+            self.mark_ready(partition_id)
+        self.prune_at = max(PRUNE_MIN, 2 * len(self.held))
+
+    def is_settled(self) -> bool:
+        """Whether everything pushed before the newest pop came has been looked at and tried."""
+        return self.is_looked_up() and not self.ready and not self.claims
+
+    def is_looked_up(self) -> bool:
+        """Whether a look-up that began after the newest pop came has ended."""
+        return self.resolved_tick > self.newest_tick
+
+    def settled(self) -> list[Intention]:
+        """The pops that need not wait any longer to know that there is nothing for them.
+
+        A call for a pop that came before may leave something; one that came later got only what
+        was left.
+        """
+        if self.ready or self.resolved_tick <= self.unsettled_tick:
+            return []
+        oldest = min(self.claims, default=None)
+        return [
+            one
+            for one in self.waiting()
+            if not one.may_wait
+            and one.tick < self.resolved_tick
+            and (oldest is None or one.number < oldest)
+        ]
 
 
 class PoolIndex:
@@ -201,7 +271,7 @@ class PoolIndex:
     def remove_idle(self) -> None:
         """Forget the pools that nobody uses right now."""
         for pool in self:
-            if not pool.waiting_count and not pool.claims and pool.timer is None:
+            if not (pool.waiting_count or pool.claims or pool.reads):
                 self.remove(pool)
 
     def _home(self, pool: Pool) -> dict[Pool, None]:

@@ -18,6 +18,7 @@ from queenmq.server.queries import parse_path
 from queenmq.server.responses import json_answer
 from queenmq.server.routes.ack import AckRoute
 from queenmq.server.routes.health import HealthRoutes
+from queenmq.server.routes.metrics import MetricsRoutes
 from queenmq.server.routes.pop import PREFIX as POP_PREFIX
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
@@ -59,6 +60,7 @@ class App:
         transactions: TransactionRoutes,
         queues: QueueRoutes,
         health: HealthRoutes,
+        metrics: MetricsRoutes,
     ) -> None:
         self._hot: dict[tuple[str, str], Handler] = {
             ("POST", "/api/v1/push"): push,
@@ -66,6 +68,7 @@ class App:
             ("POST", "/api/v1/ack/batch"): ack.batch,
         }
         self._pop = pop
+        self._metrics = metrics
         self._router = Router(
             [
                 _route("/api/v1/transaction", transactions.transaction, "POST"),
@@ -77,6 +80,8 @@ class App:
                 _route("/health", health.health, "GET"),
                 _route("/health/live", health.live, "GET"),
                 _route("/health/ready", health.ready, "GET"),
+                _route("/metrics", metrics.overview, "GET"),
+                _route("/metrics/prometheus", metrics.text, "GET"),
             ],
             redirect_slashes=False,
             default=self._unknown,
@@ -87,6 +92,7 @@ class App:
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         if scope["type"] != "http":
             return
+        self._metrics.requests += 1
         try:
             await self._dispatch(scope, receive, send)
         except asgi.ClientDisconnected:

@@ -17,6 +17,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
+#: Key of a request's scope: what to call when the caller hangs up before the answer.
+ON_LOST = "queen.on_lost"
+
 _JSON: Header = (b"content-type", b"application/json")
 
 
@@ -48,6 +51,12 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int) -> bytes:
             raise _too_large(limit)
         parts.append(part)
     return b"".join(parts)
+
+
+def has_left(receive: Receive) -> bool:
+    """Whether the caller is known to have hung up; a look, where `receive` would wait."""
+    # The server's own note; ASGI offers it only to those who wait for it.
+    return bool(getattr(getattr(receive, "__self__", None), "disconnected", False))
 
 
 def _too_large(limit: int) -> RequestTooLarge:

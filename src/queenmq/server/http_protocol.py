@@ -1,8 +1,9 @@
 """How bytes become requests and answers become bytes: uvicorn's protocol with a few changes.
 
-The request line and headers have a bound, and what is not HTTP is refused in JSON. An answer leaves
-in one write, and the CORS headers, the same on every answer, are added to it as bytes: uvicorn
-would check them one by one, for each request.
+The request line and headers have a bound, and what is not HTTP is refused in JSON. A handler may
+ask to be told when its caller hangs up. An answer leaves in one write, and the CORS headers, the
+same on every answer, are added to it as bytes: uvicorn would check them one by one, for each
+request.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from queenmq.server.asgi import ON_LOST
 
 _CORS = (
     b"access-control-allow-origin: *\r\n"
@@ -57,6 +60,15 @@ def bounded_protocol(header_bytes_max: int) -> type[HttpToolsProtocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(cast(asyncio.Transport, OneWriteTransport(transport)))
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            # Whoever works on a request can be told at once, without a task that waits for it.
+            # No request has come yet when there is no cycle.
+            cycle: RequestResponseCycle | None = self.cycle
+            scope = {} if cycle is None else cast(dict[str, Any], cycle.scope)
+            if on_lost := scope.pop(ON_LOST, None):
+                on_lost()
 
         def on_response_complete(self) -> None:
             cast(OneWriteTransport, self.transport).flush()

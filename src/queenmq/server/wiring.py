@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
+
+from prometheus_client import CollectorRegistry
 
 from queenmq.engine.ack_service import AckService
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.operation import PartitionRef
-from queenmq.engine.pop_service import PopService
+from queenmq.engine.decision import Room
+from queenmq.engine.operation import PartitionKey, PartitionRef
+from queenmq.engine.pop_metrics import PopMetrics
+from queenmq.engine.pop_service import PopLimits, PopService
 from queenmq.engine.push_service import PushService
 from queenmq.engine.subscriptions import Subscriptions
 from queenmq.engine.transaction_service import TransactionService
 from queenmq.server.app import App
+from queenmq.server.metrics import BrokerMetrics
 from queenmq.server.routes.ack import AckRoute
 from queenmq.server.routes.health import HealthRoutes
+from queenmq.server.routes.metrics import MetricsRoutes
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
 from queenmq.server.routes.queues import QueueRoutes
@@ -41,7 +49,10 @@ class Broker:
             store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
         )
         self._subscriptions = Subscriptions(store)
-        self._pop = PopService(store, self._catalogue, **_pop_limits(settings))
+        registry = CollectorRegistry()
+        limits = _pop_limits(settings)
+        metrics = PopMetrics(registry, slots=limits.slots)
+        self._pop = PopService(store, self._catalogue, metrics, limits)
         self._push = PushService(
             store, self._catalogue, on_pushed=self._pushed, **_push_limits(settings)
         )
@@ -52,14 +63,14 @@ class Broker:
             waiting_max=settings.ack_waiting_max,
             lock_timeout_ms=settings.push_lock_timeout_ms,
             wait_ms=settings.push_wait_ms,
-            on_freed=self._pop.freed,
+            on_freed=self._freed,
         )
         transactions = TransactionService(
             store,
             self._catalogue,
             lock_timeout_ms=settings.push_wait_ms,
             on_pushed=self._pushed,
-            on_freed=self._pop.freed,
+            on_freed=self._freed,
         )
         self._wake = WakeListener(
             store,
@@ -70,13 +81,19 @@ class Broker:
         )
         self._runner = Runner([Janitor(admin)])
         self._health = HealthRoutes(admin)
+        push = PushRoute(self._push, settings)
         self.app = App(
-            push=PushRoute(self._push, settings),
+            push=push,
             pop=PopRoute(self._pop, self._subscriptions, settings),
             ack=AckRoute(self._ack, settings),
             transactions=TransactionRoutes(transactions, store, settings),
             queues=QueueRoutes(admin, settings, on_changed=self._queue_changed),
             health=self._health,
+            metrics=MetricsRoutes(
+                registry,
+                BrokerMetrics(registry, pool_use=self._database.pool_use),
+                count_messages=lambda: push.messages,
+            ),
         )
 
     async def start(self) -> None:
@@ -108,6 +125,10 @@ class Broker:
         for ref in refs:
             self._wake.tell(ref.key.queue)
 
+    def _freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
+        self._pop.freed(partition_id, key, consumer_group)
+        self._wake.tell(key.queue)
+
     def _queue_changed(self, queue: str) -> None:
         self._catalogue.forget_queue(queue)
         self._subscriptions.forget()
@@ -123,11 +144,24 @@ def _push_limits(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _pop_limits(settings: Settings) -> dict[str, Any]:
-    return {
-        "calls_max": settings.pop_calls_max,
-        "candidates_max": settings.pop_candidates_max,
-        "waiting_max": settings.pop_waiting_max,
-        "poll_min_ms": settings.pop_poll_min_ms,
-        "poll_max_ms": settings.pop_poll_max_ms,
-    }
+def pop_slots(settings: Settings) -> int:
+    """How many pop calls may run at once: as set, or as the cores allow."""
+    return settings.pop_slots or min(max(os.cpu_count() or 2, 2), 8)
+
+
+def _pop_limits(settings: Settings) -> PopLimits:
+    return PopLimits(
+        slots=pop_slots(settings),
+        room=Room(
+            requests=settings.pop_candidates_max if settings.enable_pop_batching else 1,
+            candidates=settings.pop_candidates_max,
+            messages=settings.pop_messages_max,
+        ),
+        apart_count=settings.pop_apart_count,
+        waiting_max=settings.pop_waiting_max,
+        preflight_pools_max=settings.smart_poll_max_intentions,
+        preflight_budget_ms=settings.smart_poll_preflight_timeout_ms,
+        min_interval_ms=settings.smart_poll_min_interval_ms,
+        max_interval_ms=settings.smart_poll_max_interval_ms,
+        is_checking=settings.enable_pending_check,
+    )

@@ -10,7 +10,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -64,6 +64,14 @@ def _from_postgres(error: asyncpg.PostgresError) -> errors.QueenError:
     )
 
 
+class PoolUse(NamedTuple):
+    """Connections that are open, those of them without work, and calls that wait for one."""
+
+    size: int
+    idle: int
+    waiting: int
+
+
 class Database:
     """A pool of connections, and queries by text."""
 
@@ -71,6 +79,13 @@ class Database:
         self._url = url
         self._settings = settings
         self._pool: asyncpg.Pool | None = None
+        self._waiting = 0
+
+    def pool_use(self) -> PoolUse:
+        """How busy the connections are."""
+        if self._pool is None:
+            return PoolUse(0, 0, 0)
+        return PoolUse(self._pool.get_size(), self._pool.get_idle_size(), self._waiting)
 
     async def open(self) -> None:
         """Connect. Fails when the database cannot be reached."""
@@ -105,7 +120,7 @@ class Database:
     async def _connection(self) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
         assert self._pool is not None, "the database is not open"
         with translated():
-            async with self._pool.acquire() as connection:
+            async with self._acquire(self._pool) as connection:
                 if self._settings.db_prepared_statements:
                     yield connection
                 else:
@@ -114,6 +129,18 @@ class Database:
                     # together.
                     async with connection.transaction():
                         yield connection
+
+    @asynccontextmanager
+    async def _acquire(self, pool: asyncpg.Pool) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
+        self._waiting += 1
+        try:
+            connection = await pool.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
 
     async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
         """All rows."""

@@ -11,6 +11,7 @@ from asyncpg import Record
 from queenmq.engine.operation import (
     AckItem,
     AckResult,
+    Fetched,
     LeaseRelease,
     PartitionKey,
     PartitionRef,
@@ -18,6 +19,7 @@ from queenmq.engine.operation import (
     PopGrant,
     PushItems,
     Renewal,
+    ResolveAsk,
     Resolved,
     Scope,
     Subscription,
@@ -82,21 +84,40 @@ class PostgresMessageStore:
             await self._database.fetch(self._sql["subscribe_groups"], *_columns(rows))
 
     async def pop_sm_resolve(
-        self, pairs: Sequence[tuple[Scope, str]], *, limit: int
+        self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
     ) -> list[Resolved]:
         rows = await self._database.fetch(
-            self._sql["pop_sm_resolve"],
-            [scope.queue for scope, _ in pairs],
-            [scope.namespace for scope, _ in pairs],
-            [scope.task for scope, _ in pairs],
-            [group for _, group in pairs],
-            limit,
+            self._sql["pop_sm_resolve"], *_ask_columns(asks), limit, budget_ms
         )
-        return [Resolved(row[0] or (), row[1]) for row in rows]
+        return [Resolved(*row) for row in rows]
 
-    async def pop_messages_batch(self, candidates: Sequence[PopCandidate]) -> list[PopGrant]:
-        rows = await self._database.fetch(self._sql["pop_messages_batch"], *_columns(candidates))
+    async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
+        answers: Sequence[bool] = await self._database.fetch_value(
+            self._sql["has_pending_messages"], *_ask_columns(asks)
+        )
+        return answers
+
+    async def pop_messages_batch(
+        self, candidates: Sequence[PopCandidate], *, apart_count: int
+    ) -> list[PopGrant]:
+        rows = await self._database.fetch(
+            self._sql["pop_messages_batch"], *_columns(candidates), apart_count
+        )
         return [PopGrant(*row) for row in rows]
+
+    async def pop_sm_fetch(
+        self, consumer_group: str, grants: Sequence[PopGrant]
+    ) -> dict[UUID, Fetched]:
+        rows = await self._database.fetch(
+            self._sql["pop_sm_fetch"],
+            [grant.partition_id for grant in grants],
+            [consumer_group] * len(grants),
+            [grant.lease_id for grant in grants],
+            [grant.after_seq for grant in grants],
+            [grant.end_seq for grant in grants],
+            [grant.attempts for grant in grants],
+        )
+        return {row[0]: Fetched(*row[1:]) for row in rows}
 
     async def pop_sm_release(self, releases: Sequence[LeaseRelease]) -> None:
         await self._database.fetch(self._sql["pop_sm_release"], *_columns(releases))
@@ -142,6 +163,20 @@ class PostgresMessageStore:
 
 def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _ask_columns(asks: Sequence[ResolveAsk]) -> list[Any]:
+    """The arguments that pop_sm_resolve and has_pending_messages share."""
+    return [
+        [ask.scope.queue for ask in asks],
+        [ask.scope.partition for ask in asks],
+        [ask.scope.namespace for ask in asks],
+        [ask.scope.task for ask in asks],
+        [ask.consumer_group for ask in asks],
+        [ask.horizon for ask in asks],
+        [partition_id for ask in asks for partition_id in ask.known_ids],
+        [len(ask.known_ids) for ask in asks],
+    ]
 
 
 def _partition_ref(row: Record) -> PartitionRef:

@@ -1,4 +1,4 @@
-"""Wake-ups between brokers: tells of pushes made here, hears of pushes made elsewhere.
+"""Wake-ups between brokers: tells of pushes and acks made here, hears of those made elsewhere.
 
 Notifications are hints with a bound on their rate: one per interval, whatever the number of pushes,
 because one per commit would cut the commit rate to a third. Losing one costs a poll interval,
@@ -63,7 +63,7 @@ class WakeListener:
         self._tasks.clear()
 
     def tell(self, queue: str) -> None:
-        """A message was stored in this queue."""
+        """A message was stored in this queue, or can be had again."""
         self._queues.add(queue)
         self._has_news.set()
 

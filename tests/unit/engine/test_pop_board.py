@@ -1,177 +1,129 @@
-"""Planning turns of pops: who gets which partition, in what order, and what stays for later."""
+"""Planning turns of pops: what becomes news, what is on its way, and what a call teaches."""
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
-from queenmq.engine import pop_board
-from queenmq.engine.operation import PartitionKey, PopGrant, PopRequest, Scope
-from queenmq.engine.pop_board import Claim, PopBoard
+from queenmq.engine import pop_board, ready_index
+from queenmq.engine.decision import Assignment, Decision, Room
+from queenmq.engine.operation import PartitionKey, Scope
+from queenmq.engine.pop_board import PopBoard, count_skipped
 from queenmq.engine.pop_machine import PopEvent, PopState
-from queenmq.engine.ready_index import Intention, Pool
-
-GROUP = "billing"
-ORDERS = Scope("orders")
-
-
-def partition(number: int) -> UUID:
-    return UUID(int=number)
-
-
-def make_board(*, candidates_max: int = 100) -> PopBoard:
-    return PopBoard(candidates_max=candidates_max)
-
-
-def submit(
-    board: PopBoard,
-    scope: Scope = ORDERS,
-    *,
-    partitions: int = 1,
-    group: str = GROUP,
-    is_auto_ack: bool = False,
-) -> Intention:
-    request = PopRequest(
-        scope=scope,
-        consumer_group=group,
-        batch=1,
-        partitions=partitions,
-        is_auto_ack=is_auto_ack,
-    )
-    intention = Intention(request, tick=0, answer=None)
-    pool = board.pool_of(request)
-    pool.add(intention)
-    board.dirty[pool] = None
-    return intention
-
-
-def mark(board: PopBoard, *numbers: int, scope: Scope = ORDERS, group: str = GROUP) -> Pool:
-    pool = board.pools.get_or_add(scope, group)
-    for number in numbers:
-        board.add_ready(pool, partition(number))
-    return pool
-
-
-def plan(board: PopBoard) -> tuple[list[Claim], list[Pool]]:
-    """The claims of one turn, and the pools that had nothing left to try."""
-    steps = list(board.plan())
-    claims = [step for step in steps if isinstance(step, Claim)]
-    return claims, [step for step in steps if isinstance(step, Pool)]
-
-
-def taken(claims: list[Claim]) -> list[list[int]]:
-    return [[one.int for one in claim.partition_ids] for claim in claims]
-
-
-def make_grant(number: int, outcome: str, *, due_ms: float | None = None) -> PopGrant:
-    return PopGrant(1, partition(number), outcome, None, None, due_ms, None, None, None, None, None)
+from tests.support.pops import (
+    ORDERS,
+    make_board,
+    make_grant,
+    make_resolved,
+    mark,
+    partition,
+    plan,
+    served,
+    submit,
+    taken,
+)
 
 
 class TestPlan:
     def test_nothing_is_planned_without_news(self) -> None:
-        assert plan(make_board()) == ([], [])
+        found = plan(make_board())
+        assert (found.assignments, found.skipped, found.cut_off) == ([], [], [])
 
-    def test_the_longest_waiter_gets_the_first_partition(self) -> None:
+    def test_a_pop_with_partitions_to_try_is_on_its_way(self) -> None:
         board = make_board()
-        first, second = submit(board), submit(board)
-        mark(board, 1, 2)
-        claims, _ = plan(board)
-        assert [claim.intention for claim in claims] == [first, second]
-        assert taken(claims) == [[1], [2]]
-        assert first.state is PopState.LEASING
-
-    def test_a_waiter_may_get_several_partitions(self) -> None:
-        board = make_board()
-        submit(board, partitions=2)
-        mark(board, 1, 2, 3)
-        claims, _ = plan(board)
-        assert taken(claims) == [[1, 2]]
+        first, second, third = submit(board), submit(board), submit(board)
+        pool = mark(board, 1, 2)
+        found = plan(board)
+        assert served(found) == [first, second]
+        assert [one.state for one in (first, second, third)] == [
+            PopState.LEASING,
+            PopState.LEASING,
+            PopState.PENDING,
+        ]
+        assert list(pool.waiting()) == [third]
+        assert not pool.ready
+        assert pool.claims == {first.number, second.number}
+        assert board.claiming == {partition(1), partition(2)}
 
     def test_a_pool_with_nothing_to_try_is_handed_out(self) -> None:
         board = make_board()
         submit(board)
+        submit(board)
         pool = mark(board)
-        assert plan(board) == ([], [pool])
+        found = plan(board)
+        assert [one for one, _ in found.skipped] == [pool]
+        assert count_skipped(found) == {Decision.SKIP_NO_PARTITIONS: 2}
+        assert not board.dirty
 
-    def test_a_pair_is_never_in_two_calls(self) -> None:
+    def test_pools_that_were_cut_off_are_news_again(self) -> None:
+        board = make_board(Room(requests=1, candidates=10, messages=10))
+        for _ in range(3):
+            submit(board)
+        mark(board, 1, 2, 3)
+        turns = [taken(plan(board)) for _ in range(3)]
+        assert turns == [[[1]], [[2]], [[3]]]
+
+    def test_a_partition_is_never_in_two_calls(self) -> None:
         board = make_board()
         submit(board)
         mark(board, 1)
         plan(board)
         submit(board)
         mark(board, 1)
-        assert plan(board) == ([], [])
+        assert plan(board).assignments == []
 
     def test_a_pool_whose_partitions_are_in_calls_has_news_when_one_ends(self) -> None:
         board = make_board()
         submit(board)
         pool = mark(board, 1)
-        claims, _ = plan(board)
+        call = plan(board).assignments
         submit(board)
         mark(board, 1)
         plan(board)
         assert not board.dirty
-        board.end(claims)
+        board.end(call)
         assert pool in board.dirty
-        claims, _ = plan(board)
-        assert taken(claims) == [[1]]
+        assert taken(plan(board)) == [[1]]
 
-    def test_groups_take_the_same_partition_beside_each_other(self) -> None:
+    def test_a_call_of_another_group_that_ends_is_news_too(self) -> None:
         board = make_board()
-        for group in ("audit", "billing"):
-            submit(board, group=group)
-            mark(board, 1, group=group)
-        claims, _ = plan(board)
-        assert taken(claims) == [[1], [1]]
-
-    def test_pools_that_ask_by_name_come_first(self) -> None:
-        board = make_board()
+        submit(board, group="audit")
+        mark(board, 1, group="audit")
+        call = plan(board).assignments
         submit(board)
         mark(board, 1)
-        named = Scope("orders", "p2")
-        submit(board, named)
-        mark(board, 2, scope=named)
-        claims, _ = plan(board)
-        assert taken(claims) == [[2], [1]]
+        assert plan(board).assignments == []
+        board.end(call)
+        assert taken(plan(board)) == [[1]]
 
-    def test_a_call_takes_no_more_candidates_than_its_limit(self) -> None:
-        board = make_board(candidates_max=3)
-        for _ in range(3):
-            submit(board, partitions=2)
-        mark(board, *range(6))
-        claims, _ = plan(board)
-        assert taken(claims) == [[0, 1], [2]]
-        claims, _ = plan(board)
-        assert taken(claims) == [[3, 4]]
+    def test_a_plan_that_gives_a_partition_away_twice_is_stopped_and_counted(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        board = make_board()
+        first, second = submit(board), submit(board)
+        pool = mark(board, 1)
+        twice = [Assignment(one, pool, [partition(1)], 0) for one in (first, second)]
+        monkeypatch.setattr(pop_board, "decide", lambda *_, room: pop_board.Plan(twice))
+        assert served(plan(board)) == [first]
+        assert board.double_assignments == 1
+        assert second.state is PopState.PENDING
+        assert pool in board.dirty
 
-    def test_a_busy_pool_does_not_shut_the_others_out(self) -> None:
-        board = make_board(candidates_max=2)
-        for scope in (Scope("busy"), Scope("quiet")):
-            for _ in range(4):
-                submit(board, scope)
-        mark(board, *range(10), scope=Scope("busy"))
-        mark(board, *range(20, 30), scope=Scope("quiet"))
-        first, _ = plan(board)
-        second, _ = plan(board)
-        assert {claim.pool.scope.queue for claim in first + second} == {"busy", "quiet"}
-
-    def test_pops_by_name_do_not_shut_out_the_others_for_ever(self) -> None:
-        board = make_board(candidates_max=2)
-        wildcard = submit(board)
-        mark(board, 99)
-        named = [Scope("orders", f"p{number}") for number in range(4)]
-        for number, scope in enumerate(named):
-            submit(board, scope)
-            mark(board, number, scope=scope)
-        for _ in range(20):
-            claims, _ = plan(board)
-            board.end(claims)
-            for claim in claims:
-                # Whoever was served asks again at once, as a worker does.
-                submit(board, claim.pool.scope)
-                mark(board, claim.partition_ids[0].int, scope=claim.pool.scope)
-        assert wildcard.state is PopState.LEASING
+    @pytest.mark.parametrize("is_auto_ack", [True, False])
+    def test_nobody_is_settled_while_a_call_of_the_pool_is_in_flight(
+        self, is_auto_ack: bool
+    ) -> None:
+        # It may leave something behind: spare partitions, or the rest of one.
+        board = make_board()
+        submit(board, is_auto_ack=is_auto_ack)
+        pool = mark(board, 1)
+        call = plan(board).assignments
+        pool.resolved_tick = 5
+        submit(board)
+        assert plan(board).assignments == []
+        assert not pool.is_settled()
+        board.end(call)
+        assert pool.is_settled()
+        assert pool in board.dirty
 
 
 class TestNews:
@@ -189,10 +141,13 @@ class TestNews:
         scope = Scope(namespace="shop")
         submit(board, scope)
         pool = mark(board, scope=scope)
+        board.tick = 5
         pool.resolved_tick = 5
+        pool.ready[partition(7)] = None
         board.add_ready(pool, partition(1))
         assert not pool.ready
-        assert pool.resolved_tick == -1
+        assert set(pool.held) == {partition(1), partition(7)}
+        assert not pool.is_settled()
 
     def test_a_freed_partition_is_news_for_its_group_only(self) -> None:
         board = make_board()
@@ -204,66 +159,109 @@ class TestNews:
         assert woken.consumer_group == "audit"
         assert list(board.dirty) == [woken]
 
-
-class TestAutoAck:
-    def test_a_pool_is_not_settled_while_an_auto_acked_call_is_in_flight(self) -> None:
+    def test_doubt_takes_every_horizon_away(self) -> None:
         board = make_board()
-        submit(board, is_auto_ack=True)
-        pool = mark(board, 1)
-        claims, _ = plan(board)
-        assert pool.auto_claims == 1
-        submit(board)
-        assert plan(board) == ([], [])
-        board.end(claims)
-        assert pool.auto_claims == 0
-        assert plan(board) == ([], [pool])
+        pools = [mark(board, scope=scope) for scope in (ORDERS, Scope(namespace="shop"))]
+        for pool in pools:
+            pool.horizon = "7"
+        board.doubt()
+        assert [pool.horizon for pool in pools] == [None, None]
 
 
-class TestKeepReady:
-    def make_claim(self, *numbers: int, scope: Scope = ORDERS) -> tuple[PopBoard, Claim]:
-        board = make_board()
-        submit(board, scope, partitions=len(numbers))
-        mark(board, *numbers, scope=scope)
-        (claim,), _ = plan(board)
-        board.end([claim])
-        return board, claim
+def make_call(*ready: int, scope: Scope = ORDERS, **more: object) -> tuple[PopBoard, Assignment]:
+    """A call for one pop that has just ended."""
+    board = make_board()
+    pool = mark(board, scope=scope)
+    pool.learn(make_resolved(), (), tick=0, doubts=0)
+    submit(board, scope, partitions=len(ready), **more)
+    mark(board, *ready, scope=scope)
+    (call,) = plan(board).assignments
+    board.end([call])
+    return board, call
 
+
+class TestWhatACallSays:
     @pytest.mark.parametrize("outcome", ["again", "spare"])
     def test_what_is_worth_another_try_stays_ready(self, outcome: str) -> None:
-        board, claim = self.make_claim(1)
-        assert board.keep_ready(claim, [make_grant(1, outcome)])
-        assert list(claim.pool.ready) == [partition(1)]
+        board, call = make_call(1)
+        assert board.learn(call, [make_grant(1, outcome)], 0)
+        assert list(call.pool.ready) == [partition(1)]
 
-    @pytest.mark.parametrize("outcome", ["granted", "held", "none", "blocked"])
-    def test_what_was_decided_does_not(self, outcome: str) -> None:
-        board, claim = self.make_claim(1)
-        assert board.keep_ready(claim, [make_grant(1, outcome)])
-        assert not claim.pool.ready
+    @pytest.mark.parametrize(
+        ("outcome", "why"),
+        [
+            ("held", "l"),
+            ("granted", "l"),
+            ("leased", "l"),
+            ("retry", "w"),
+            ("window", "w"),
+            ("delayed", "w"),
+            ("blocked", "b"),
+        ],
+    )
+    def test_what_must_wait_is_held(self, outcome: str, why: str) -> None:
+        board, call = make_call(1)
+        assert board.learn(call, [make_grant(1, outcome, has_more=False)], 0)
+        assert not call.pool.ready
+        assert {one: held.why for one, held in call.pool.held.items()} == {partition(1): why}
+
+    def test_what_is_empty_is_forgotten(self) -> None:
+        board, call = make_call(1)
+        board.learn(call, [make_grant(1, "none", has_more=False)], 0)
+        assert not call.pool.ready and not call.pool.held
+
+    @pytest.mark.parametrize("has_more", [True, False])
+    def test_the_rest_of_an_auto_acked_partition_is_ready(self, has_more: bool) -> None:
+        board, call = make_call(1, is_auto_ack=True)
+        board.learn(call, [make_grant(1, "granted", has_more=has_more)], 0)
+        assert (partition(1) in call.pool.ready) is has_more
+        assert not call.pool.held
+
+    def test_what_a_look_up_meanwhile_may_have_seen_is_not_forgotten(self) -> None:
+        # It was told nothing of the partition, and the horizon has moved on.
+        board, call = make_call(1)
+        board.tick = 3
+        call.pool.learn(make_resolved(), (), tick=3, doubts=0)
+        board.learn(call, [make_grant(1, "none", has_more=False)], 0)
+        assert partition(1) in call.pool.held
 
     def test_the_earliest_due_time_is_remembered(self) -> None:
-        board, claim = self.make_claim(1, 2, 3)
+        board, call = make_call(1, 2, 3)
         answers = [
             make_grant(1, "held", due_ms=900),
             make_grant(2, "delayed", due_ms=300),
             make_grant(3, "held", due_ms=500),
         ]
-        board.keep_ready(claim, answers)
-        assert claim.pool.due_ms == 300
+        board.learn(call, answers, 1_000)
+        assert call.pool.due_at_ms == 1_300
+        assert call.pool in board.due
 
     def test_a_locked_partition_is_tried_again_a_few_times(self) -> None:
-        board, claim = self.make_claim(1)
+        board, call = make_call(1)
         for _ in range(pop_board.TRIES_MAX - 1):
-            board.keep_ready(claim, [])
-            assert claim.pool.ready.pop(partition(1), "absent") is None
-        board.keep_ready(claim, [])
-        assert not claim.pool.ready
+            assert board.learn(call, [], 0)
+            assert call.pool.ready.pop(partition(1), "absent") is None
+        board.learn(call, [], 0)
+        assert not call.pool.ready
+        assert partition(1) in call.pool.held
 
     def test_a_partition_by_name_that_gave_no_answer_is_looked_up_again(self) -> None:
-        board, claim = self.make_claim(1, scope=Scope("orders", "p1"))
-        claim.pool.resolved_tick = 5
-        assert not board.keep_ready(claim, [])
-        assert claim.pool.resolved_tick == -1
-        assert not claim.pool.ready
+        board, call = make_call(1, scope=Scope("orders", "p1"))
+        assert not board.learn(call, [], 0)
+        assert not call.pool.is_settled()
+        assert not call.pool.ready
+
+    @pytest.mark.parametrize("has_horizon", [True, False])
+    def test_many_held_partitions_ask_for_a_look_up_if_it_is_cheap(
+        self, monkeypatch: pytest.MonkeyPatch, has_horizon: bool
+    ) -> None:
+        monkeypatch.setattr(ready_index, "PRUNE_MIN", 2)
+        board, call = make_call(1, 2)
+        call.pool.horizon = "7" if has_horizon else None
+        board.learn(call, [make_grant(1, "held")], 0)
+        assert call.pool not in board.dry
+        board.learn(call, [make_grant(1, "held"), make_grant(2, "held")], 0)
+        assert (call.pool in board.dry) is has_horizon
 
 
 class TestPoolsAreForgotten:
@@ -274,7 +272,7 @@ class TestPoolsAreForgotten:
         waiter = submit(board, Scope("waited-for"))
         submit(board, Scope("new"))
         assert idle not in list(board.pools)
-        assert board.pool_of(waiter.request).first() is waiter
+        assert list(board.pool_of(waiter.request).waiting()) == [waiter]
 
     def test_a_pool_with_a_call_in_flight_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # Its pop may come back without a partition, and then has to be found by the next push.
@@ -282,9 +280,9 @@ class TestPoolsAreForgotten:
         board = make_board()
         intention = submit(board)
         pool = mark(board, 1)
-        (claim,), _ = plan(board)
+        (call,) = plan(board).assignments
         submit(board, Scope("other"))
-        board.end([claim])
-        intention.move(PopEvent.REFUSED)
+        board.end([call])
+        intention.move(PopEvent.REFUSED, 0)
         pool.add(intention)
         assert board.pool_of(intention.request) is pool

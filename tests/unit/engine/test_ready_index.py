@@ -1,4 +1,4 @@
-"""Pools: who waits, which partition is next, and how pools are found and forgotten."""
+"""A pool: who waits, which partition is next, and what is known of the others."""
 
 from __future__ import annotations
 
@@ -7,57 +7,34 @@ from uuid import UUID
 import pytest
 
 from queenmq.engine import ready_index
-from queenmq.engine.operation import PartitionKey, PopRequest, Scope
-from queenmq.engine.pop_machine import PopEvent, PopState
-from queenmq.engine.ready_index import Intention, Pool, PoolIndex
-
-QUEUE = Scope(queue="orders")
-GROUP = "billing"
+from queenmq.engine.ready_index import Pool
+from tests.support.pops import make_intention, make_pool, make_resolved, numbers, partition
 
 
-def partition(number: int) -> UUID:
-    return UUID(int=number)
+def free(pool: Pool, busy: set[int] = frozenset(), taken: set[int] = frozenset()) -> list[int]:
+    """The partitions that a plan may take, in turn."""
+    ids: list[set[UUID]] = [{partition(one) for one in some} for some in (busy, taken)]
+    return numbers(pool.free_ready(*ids))
 
 
-def make_intention(*, wait_ms: int | None = None, tick: int = 0) -> Intention:
-    request = PopRequest(scope=QUEUE, consumer_group=GROUP, batch=1, wait_ms=wait_ms)
-    return Intention(request, tick=tick, answer=None)
+def learn(
+    pool: Pool,
+    *ready: int,
+    known: tuple[int, ...] = (),
+    tick: int = 5,
+    doubts: int | None = None,
+    **more: object,
+) -> None:
+    pool.learn(
+        make_resolved(*ready, **more),
+        [partition(one) for one in known],
+        tick=tick,
+        doubts=pool.doubts if doubts is None else doubts,
+    )
 
 
-def make_pool(*ready: int) -> Pool:
-    pool = Pool(QUEUE, GROUP)
-    for number in ready:
-        pool.mark_ready(partition(number))
-    return pool
-
-
-def taken(pool: Pool, count: int, busy: set[tuple[UUID, str]] | None = None) -> list[int]:
-    return [one.int for one in pool.take_ready(count, busy or set())]
-
-
-class TestIntention:
-    def test_starts_pending(self) -> None:
-        intention = make_intention()
-        assert intention.state is PopState.PENDING
-        assert not intention.is_final
-
-    def test_moves_by_the_table(self) -> None:
-        intention = make_intention()
-        intention.move(PopEvent.ASSIGNED)
-        assert intention.state is PopState.LEASING
-        intention.move(PopEvent.GRANTED)
-        assert intention.is_final
-
-    def test_is_ordered_by_arrival(self) -> None:
-        first, second = make_intention(), make_intention()
-        assert first < second
-
-    def test_may_wait_only_if_asked_to_and_in_time(self) -> None:
-        waiting = make_intention(wait_ms=0)
-        assert waiting.may_wait
-        waiting.is_expired = True
-        assert not waiting.may_wait
-        assert not make_intention(wait_ms=None).may_wait
+def held(pool: Pool) -> dict[int, str]:
+    return {one.int: held.why for one, held in pool.held.items()}
 
 
 class TestWaiters:
@@ -66,202 +43,277 @@ class TestWaiters:
         early, late = make_intention(), make_intention()
         pool.add(late)
         pool.add(early)
-        assert pool.first() is early
-        assert pool.pending() == [early, late]
+        assert pool.first_number() == early.number
+        assert list(pool.waiting()) == [early, late]
 
     def test_a_returning_waiter_gets_its_old_place(self) -> None:
         pool = make_pool()
-        early, late = make_intention(), make_intention()
-        pool.add(early)
-        pool.add(late)
-        assert pool.first() is early
-        assert pool.pop_first() is early
-        pool.add(early)
-        assert pool.first() is early
-
-    def test_first_is_none_when_nobody_waits(self) -> None:
-        assert make_pool().first() is None
-
-    def test_first_skips_those_who_left(self) -> None:
-        pool = make_pool()
-        gone, stays = make_intention(), make_intention()
-        pool.add(gone)
-        pool.add(stays)
-        pool.left()
-        gone.move(PopEvent.CALLER_LEFT)
-        assert pool.first() is stays
-        assert pool.waiting_count == 1
-
-    def test_count_follows_arrivals_and_departures(self) -> None:
-        pool = make_pool()
-        for _ in range(3):
-            pool.add(make_intention())
-        assert pool.first() is not None
-        pool.pop_first()
-        pool.left()
-        assert pool.waiting_count == 1
-
-    def test_row_is_cleaned_up_after_many_leave(self) -> None:
-        pool = make_pool()
-        crowd = [make_intention() for _ in range(1_000)]
+        crowd = [make_intention() for _ in range(3)]
         for intention in crowd:
             pool.add(intention)
-        # The last ones leave first, so that none of them is dropped from the front.
-        for intention in reversed(crowd[10:]):
-            pool.left()
-            intention.move(PopEvent.CALLER_LEFT)
-        assert pool.pending() == crowd[:10]
-        assert len(pool._waiting) <= 64, "the rest is dropped without ever coming to the front"
+        for intention in crowd[:2]:
+            pool.remove(intention)
+        pool.add(crowd[1])
+        assert list(pool.waiting()) == crowd[1:]
+        pool.add(crowd[0])
+        assert list(pool.waiting()) == crowd
 
-    def test_row_is_in_order_after_the_clean_up(self) -> None:
+    def test_those_who_left_are_gone_from_any_place(self) -> None:
         pool = make_pool()
-        crowd = [make_intention() for _ in range(200)]
+        crowd = [make_intention() for _ in range(5)]
         for intention in crowd:
             pool.add(intention)
-        for intention in crowd[::2] + crowd[1:100:2]:
-            pool.left()
-            intention.move(PopEvent.CALLER_LEFT)
-        served = []
-        while pool.first() is not None:
-            served.append(pool.pop_first())
-        assert served == crowd[101::2]
-        assert pool.waiting_count == 0
+        for intention in (crowd[2], crowd[4], crowd[0]):
+            pool.remove(intention)
+        assert list(pool.waiting()) == [crowd[1], crowd[3]]
+        assert pool.waiting_count == 2
+
+    def test_impatient_ones_are_counted(self) -> None:
+        pool = make_pool()
+        patient, impatient = make_intention(wait_ms=5), make_intention(wait_ms=None)
+        pool.add(patient)
+        pool.add(impatient)
+        assert pool.impatient == 1
+        pool.remove(patient)
+        assert pool.impatient == 1
+        pool.remove(impatient)
+        assert pool.impatient == 0
 
 
 class TestReadyPartitions:
-    def test_least_recently_served_partition_is_next(self) -> None:
-        pool = make_pool(1, 2, 3)
-        served = []
-        for _ in range(7):
-            (number,) = taken(pool, 1)
-            served.append(number)
-            pool.mark_ready(partition(number))
-        assert served == [1, 2, 3, 1, 2, 3, 1]
-
     def test_a_partition_that_is_marked_again_keeps_its_place(self) -> None:
         pool = make_pool(1, 2)
         pool.mark_ready(partition(1))
-        assert taken(pool, 2) == [1, 2]
+        assert free(pool) == [1, 2]
 
-    def test_take_ready_takes_no_more_than_asked(self) -> None:
+    def test_a_partition_that_was_served_goes_to_the_end(self) -> None:
         pool = make_pool(1, 2, 3)
-        assert taken(pool, 2) == [1, 2]
-        assert taken(pool, 2) == [3]
-        assert taken(pool, 2) == []
+        served = []
+        for _ in range(7):
+            first = free(pool)[0]
+            served.append(first)
+            del pool.ready[partition(first)]
+            pool.mark_ready(partition(first))
+        assert served == [1, 2, 3, 1, 2, 3, 1]
 
-    def test_take_ready_passes_over_busy_ones_which_keep_their_place(self) -> None:
-        pool = make_pool(1, 2, 3)
-        assert taken(pool, 2, {(partition(1), GROUP)}) == [2, 3]
-        assert taken(pool, 2) == [1]
-
-    def test_a_partition_that_is_busy_for_another_group_is_free(self) -> None:
-        assert taken(make_pool(1), 1, {(partition(1), "audit")}) == [1]
-
-    def test_memory_of_ready_partitions_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ready_index, "READY_MAX", 3)
+    def test_busy_and_taken_ones_are_passed_over_and_keep_their_place(self) -> None:
         pool = make_pool(1, 2, 3, 4)
+        assert free(pool, busy={1}, taken={3}) == [2, 4]
+        assert free(pool) == [1, 2, 3, 4]
+
+    def test_one_that_is_taken_while_others_are_given_out_is_passed_over(self) -> None:
+        pool = make_pool(1, 2, 3)
+        taken: set[UUID] = set()
+        given = pool.free_ready(set(), taken)
+        assert next(given) == partition(1)
+        taken.add(partition(2))
+        assert next(given) == partition(3)
+
+    def test_work_ends_the_holding(self) -> None:
+        pool = make_pool()
+        pool.hold(partition(1), "l", 0)
+        pool.mark_ready(partition(1))
+        assert (free(pool), held(pool)) == ([1], {})
+
+    def test_memory_is_bounded_and_forgetting_takes_the_horizon_away(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ready_index, "READY_MAX", 3)
+        pool = make_pool(1, 2)
+        pool.horizon = "7"
+        pool.mark_ready(partition(3))
+        assert pool.horizon == "7"
+        pool.mark_ready(partition(4))
+        assert free(pool) == [1, 2, 3]
+        assert pool.horizon is None
+
+    def test_a_held_partition_that_finds_no_room_stays_held(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ready_index, "READY_MAX", 1)
+        pool = make_pool(1)
+        pool.hold(partition(2), "l", 0)
         pool.mark_ready(partition(2))
-        assert taken(pool, 9) == [1, 2, 3]
+        assert held(pool) == {2: "l"}
+
+
+class TestHeldPartitions:
+    def test_memory_is_bounded_and_forgetting_takes_the_horizon_away(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ready_index, "HELD_MAX", 2)
+        pool = make_pool()
+        pool.horizon = "7"
+        for number in (1, 2):
+            pool.hold(partition(number), "w", 0)
+        assert pool.horizon == "7"
+        pool.hold(partition(3), "w", 0)
+        assert len(pool.held) <= 2
+        assert pool.horizon is None
+
+    def test_what_only_a_look_up_can_order_is_held_and_unsettles(self) -> None:
+        pool = make_pool(1, 2)
+        pool.resolved_tick = 5
+        pool.hold_ready(5)
+        assert (free(pool), held(pool)) == ([], {1: "w", 2: "w"})
+        assert not pool.is_settled()
+        # Nor does a look-up settle it that had begun before.
+        pool.resolved_tick = 5
+        assert not pool.is_settled()
+
+
+class TestLookUp:
+    def test_the_answer_is_remembered(self) -> None:
+        pool = make_pool()
+        learn(pool, 1, 2, held={3: "l", 4: "b"}, horizon="12", tick=5)
+        assert (free(pool), held(pool)) == ([1, 2], {3: "l", 4: "b"})
+        assert (pool.horizon, pool.resolved_tick, pool.is_found) == ("12", 5, True)
+
+    def test_an_answer_that_was_cut_gives_no_horizon(self) -> None:
+        pool = make_pool()
+        learn(pool, 1, is_complete=False)
+        assert free(pool) == [1]
+        assert pool.horizon is None
+
+    def test_a_name_that_does_not_exist_is_remembered(self) -> None:
+        pool = make_pool()
+        learn(pool, is_found=False)
+        assert not pool.is_found
+        learn(pool, tick=6)
+        assert pool.is_found
+
+    def test_what_it_was_told_of_and_does_not_find_is_done(self) -> None:
+        pool = make_pool()
+        for number in (1, 2, 3):
+            pool.hold(partition(number), "l", 4)
+        learn(pool, 1, known=(1, 2, 3), held={2: "w"}, tick=5)
+        assert (free(pool), held(pool)) == ([1], {2: "w"})
+
+    def test_what_it_was_not_told_of_stays(self) -> None:
+        pool = make_pool(9)
+        pool.hold(partition(1), "l", 4)
+        learn(pool, 2, tick=5)
+        assert (free(pool), held(pool)) == ([9, 2], {1: "l"})
+
+    def test_what_was_learnt_while_it_ran_stays(self) -> None:
+        pool = make_pool()
+        pool.hold(partition(1), "l", 4)
+        pool.hold(partition(1), "w", 5)
+        learn(pool, known=(1,), tick=5)
+        assert held(pool) == {1: "w"}
+
+    def test_a_partition_is_not_both_ready_and_held(self) -> None:
+        pool = make_pool(1)
+        learn(pool, held={1: "l"})
+        assert (free(pool), held(pool)) == ([1], {})
+
+    def test_one_that_is_in_a_call_is_remembered_but_not_given_out(self) -> None:
+        pool = make_pool()
+        learn(pool, 1, 2)
+        assert free(pool, busy={1}) == [2]
+        assert not pool.is_settled()
+
+    def test_a_doubt_that_arose_while_it_ran_is_not_overruled(self) -> None:
+        pool = make_pool()
+        learn(pool, horizon="12")
+        asked = pool.doubts
+        pool.doubt()
+        learn(pool, 1, horizon="13", tick=6, doubts=asked)
+        assert free(pool) == [1]
+        assert pool.horizon is None
+        learn(pool, 1, horizon="14", tick=7)
+        assert pool.horizon == "14"
+
+    def test_what_finds_no_room_while_it_is_taken_in_is_a_doubt(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ready_index, "READY_MAX", 1)
+        pool = make_pool()
+        learn(pool, 1, 2)
+        assert (free(pool), pool.horizon) == ([1], None)
+
+    def test_the_next_look_up_to_forget_waits_for_twice_as_many(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ready_index, "PRUNE_MIN", 3)
+        pool = make_pool()
+        learn(pool, held={1: "l"})
+        assert pool.prune_at == 3
+        learn(pool, held={number: "l" for number in range(5)})
+        assert pool.prune_at == 10
 
 
 class TestSettled:
-    def test_a_look_up_that_started_after_the_pop_settles_it(self) -> None:
+    @pytest.mark.parametrize(("tick", "expected"), [(4, True), (5, False), (6, False)])
+    def test_a_look_up_that_started_after_the_newest_pop_settles(
+        self, tick: int, expected: bool
+    ) -> None:
         pool = make_pool()
         pool.resolved_tick = 5
-        assert pool.is_settled_for(make_intention(tick=4))
-        assert not pool.is_settled_for(make_intention(tick=5))
+        pool.add(make_intention(tick=0))
+        pool.add(make_intention(tick=tick))
+        assert pool.is_settled() is expected
 
     def test_nothing_is_settled_while_partitions_are_left_to_try(self) -> None:
         pool = make_pool(1)
         pool.resolved_tick = 5
-        assert not pool.is_settled_for(make_intention(tick=0))
+        assert not pool.is_settled()
 
-    def test_nothing_is_settled_while_an_auto_acked_call_is_in_flight(self) -> None:
+    def test_nothing_is_settled_after_news_that_only_a_later_look_up_can_judge(self) -> None:
         pool = make_pool()
-        pool.resolved_tick = 5
-        pool.auto_claims = 1
-        assert not pool.is_settled_for(make_intention(tick=0))
+        learn(pool, tick=5)
+        pool.unsettle(6)
+        assert not pool.is_settled()
+        learn(pool, tick=6)
+        assert not pool.is_settled()
+        learn(pool, tick=7)
+        assert pool.is_settled()
 
-
-SCOPES = {
-    "partition": Scope("orders", "p1"),
-    "other partition": Scope("orders", "p2"),
-    "queue": Scope("orders"),
-    "other queue": Scope("mails"),
-    "namespace": Scope(namespace="shop"),
-    "task": Scope(task="ship"),
-    "both": Scope(namespace="shop", task="ship"),
-    "other namespace": Scope(namespace="office"),
-}
-
-
-@pytest.fixture
-def index() -> PoolIndex:
-    """One pool per scope."""
-    made = PoolIndex()
-    for scope in SCOPES.values():
-        made.get_or_add(scope, GROUP)
-    return made
-
-
-def touched(index: PoolIndex, *, namespace: str = "shop", task: str = "ship") -> list[str]:
-    names = {scope: name for name, scope in SCOPES.items()}
-    key = PartitionKey("orders", "p1")
-    return [names[pool.scope] for pool in index.touched_by(key, namespace=namespace, task=task)]
-
-
-class TestPoolIndex:
-    def test_the_same_place_and_group_is_the_same_pool(self, index: PoolIndex) -> None:
-        assert index.get_or_add(QUEUE, GROUP) is index.get_or_add(Scope(queue="orders"), GROUP)
-        assert index.get_or_add(QUEUE, GROUP) is not index.get_or_add(QUEUE, "audit")
-        assert len(index) == len(SCOPES) + 1
-
-    def test_a_push_touches_every_pool_that_may_serve_it_by_name_first(
-        self, index: PoolIndex
-    ) -> None:
-        found = touched(index)
-        assert found[0] == "partition"
-        assert sorted(found) == ["both", "namespace", "partition", "queue", "task"]
-
-    def test_filters_compare_namespace_and_task(self, index: PoolIndex) -> None:
-        assert touched(index, task="bill") == ["partition", "queue", "namespace"]
-        assert touched(index, namespace="home") == ["partition", "queue", "task"]
-
-    def test_all_groups_are_touched(self, index: PoolIndex) -> None:
-        index.get_or_add(QUEUE, "audit")
-        assert touched(index).count("queue") == 2
-
-    def test_of_queue_finds_its_partitions_and_every_filter(self, index: PoolIndex) -> None:
-        names = {scope: name for name, scope in SCOPES.items()}
-        found = {names[pool.scope] for pool in index.of_queue("orders")}
-        assert found == set(SCOPES) - {"other queue"}
-
-    @pytest.mark.parametrize("name", SCOPES)
-    def test_a_removed_pool_is_found_no_more(self, index: PoolIndex, name: str) -> None:
-        pool = index.get_or_add(SCOPES[name], GROUP)
-        index.remove(pool)
-        assert pool not in list(index)
-        assert pool not in list(index.of_queue("orders"))
-        assert pool not in list(index.of_queue("mails"))
-        assert name not in touched(index)
-
-    def test_removing_every_pool_leaves_nothing_behind(self, index: PoolIndex) -> None:
-        for pool in index:
-            index.remove(pool)
-        assert len(index) == 0
-        assert vars(index) == vars(PoolIndex())
-
-    def test_a_removed_pool_leaves_those_of_other_groups(self, index: PoolIndex) -> None:
-        other = index.get_or_add(QUEUE, "audit")
-        index.remove(index.get_or_add(QUEUE, GROUP))
-        assert list(index.of_queue("orders")).count(other) == 1
-
-    def test_remove_idle_keeps_pools_in_use(self, index: PoolIndex) -> None:
-        waited_for, claimed, timed = (
-            index.get_or_add(SCOPES[name], GROUP) for name in ("queue", "partition", "task")
+    def test_who_may_not_wait_is_settled_once_all_was_looked_at_and_tried(self) -> None:
+        pool = make_pool()
+        learn(pool, tick=5)
+        patient, early, late = (
+            make_intention(tick=4, wait_ms=9),
+            make_intention(tick=4),
+            make_intention(tick=5),
         )
-        waited_for.add(make_intention())
-        claimed.claims = 1
-        timed.timer = object()
-        index.remove_idle()
-        assert set(index) == {waited_for, claimed, timed}
+        for intention in (patient, early, late):
+            pool.add(intention)
+        assert pool.settled() == [early]
+        patient.is_expired = True
+        assert pool.settled() == [patient, early]
+        learn(pool, tick=6)
+        assert pool.settled() == [patient, early, late]
+        pool.mark_ready(partition(1))
+        assert pool.settled() == []
+
+    def test_only_calls_for_those_who_came_before_keep_anybody_waiting(self) -> None:
+        pool = make_pool()
+        learn(pool, tick=5)
+        first, second, third = (make_intention() for _ in range(3))
+        pool.add(first)
+        pool.add(third)
+        pool.claims.add(second.number)
+        assert pool.settled() == [first]
+        pool.claims.clear()
+        assert pool.settled() == [first, third]
+
+    def test_nobody_is_settled_by_a_look_up_from_before_the_news(self) -> None:
+        pool = make_pool()
+        pool.add(make_intention(tick=0))
+        pool.unsettle(5)
+        learn(pool, tick=5)
+        assert pool.settled() == []
+        learn(pool, tick=6)
+        assert len(pool.settled()) == 1
+
+    def test_unsettled_are_those_who_came_after_the_last_look_up_began(self) -> None:
+        pool = make_pool()
+        crowd = [make_intention(tick=tick) for tick in (0, 3, 4, 4)]
+        for intention in crowd:
+            pool.add(intention)
+        assert sorted(one.number for one in pool.unsettled()) == [one.number for one in crowd]
+        pool.resolved_tick = 4
+        assert {one.number for one in pool.unsettled()} == {one.number for one in crowd[2:]}
+        pool.resolved_tick = 5
+        assert pool.unsettled() == []

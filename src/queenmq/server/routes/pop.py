@@ -9,9 +9,9 @@ import functools
 from collections.abc import Sequence
 
 from queenmq import wire
+from queenmq.engine.intention import PopAnswer
 from queenmq.engine.operation import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
-from queenmq.engine.pop_service import PopAnswer, PopService
-from queenmq.engine.ready_index import Intention
+from queenmq.engine.pop_service import PopService
 from queenmq.engine.subscriptions import Subscriptions
 from queenmq.errors import InvalidRequest
 from queenmq.server import asgi
@@ -48,34 +48,25 @@ class PopRoute:
         request = self._parse(scope["raw_path"], scope["query_string"])
         if request.subscription is not None:
             await self._subscriptions.ensure(request)
+            if asgi.has_left(receive):
+                return
         intention = self._service.submit(request)
-        if request.wait_ms is None:
-            answer: PopAnswer = await intention.answer
-        else:
-            answer = await self._await_answer(intention, receive)
-        if answer.grants:
-            await asgi.send_json(send, 200, encode_answer(request.consumer_group, answer.grants))
-        else:
-            reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
-            await asgi.send_empty(send, ((b"queen-reason", reason.encode()),))
-
-    async def _await_answer(self, intention: Intention, receive: asgi.Receive) -> PopAnswer:
-        """Wait for the answer or for the caller to hang up; then nothing may stay leased for it."""
-        watch = asyncio.create_task(_watch(receive, intention, self._service), name="pop-watch")
+        scope[asgi.ON_LOST] = functools.partial(self._service.leave, intention)
         try:
             answer: PopAnswer = await intention.answer
         except asyncio.CancelledError:
             self._service.leave(intention)
             raise
         finally:
-            watch.cancel()
-        return answer
-
-
-async def _watch(receive: asgi.Receive, intention: Intention, service: PopService) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    service.leave(intention)
+            scope.pop(asgi.ON_LOST, None)
+        if answer.grants and asgi.has_left(receive):
+            # It left between its answer and now; nothing may stay leased for it.
+            self._service.hand_back(request, answer.grants)
+        elif answer.grants:
+            await asgi.send_json(send, 200, encode_answer(request.consumer_group, answer.grants))
+        else:
+            reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
+            await asgi.send_empty(send, ((b"queen-reason", reason.encode()),))
 
 
 @functools.lru_cache(maxsize=65_536)

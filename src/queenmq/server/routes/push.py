@@ -93,6 +93,8 @@ class PushRoute:
     def __init__(self, service: PushService, settings: Settings) -> None:
         self._service = service
         self._settings = settings
+        #: Messages stored so far.
+        self.messages = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
@@ -104,4 +106,5 @@ class PushRoute:
             raise
         items = to_push_items(request.items, self._settings)
         outcome = await self._service.push(items)
+        self.messages += outcome.outcomes.count("q")
         await send_json(send, 201, wire.encode(push_answers(items, outcome)))

@@ -34,7 +34,9 @@ BEGIN
         retention_seconds = excluded.retention_seconds,
         completed_retention_seconds = excluded.completed_retention_seconds,
         retention_enabled = excluded.retention_enabled, encryption_enabled = excluded.encryption_enabled,
-        max_wait_time_seconds = excluded.max_wait_time_seconds, on_poison = excluded.on_poison;
+        max_wait_time_seconds = excluded.max_wait_time_seconds, on_poison = excluded.on_poison,
+        -- The queue may have come into the view of pops by namespace or task.
+        changed_xid = excluded.changed_xid;
     SELECT e.queue_id, e.partition_id INTO queue_id, partition_id
     FROM queen.ensure_partitions(ARRAY[p_name], ARRAY['Default'], NULL) e;
 END

@@ -54,7 +54,9 @@ BEGIN
         FROM unnest(p_queue_names, p_partition_names) AS u (queue_name, partition_name)
         JOIN queen.queues q ON q.name = u.queue_name
         WHERE NOT EXISTS (
-            SELECT FROM queen.partitions p WHERE p.queue_id = q.id AND p.name = u.partition_name)
+            SELECT FROM queen.partitions p WHERE p.queue_id = q.id AND p.name = u.partition_name
+            -- By both columns of the index: a plan made while a queue was small is kept when it has grown.
+            OFFSET 0)
         ORDER BY q.id, u.partition_name
         ON CONFLICT (queue_id, name) DO NOTHING
         RETURNING id, queue_id
@@ -66,6 +68,8 @@ BEGIN
            q.encryption_enabled
     FROM unnest(p_queue_names, p_partition_names) AS u (queue_name, partition_name)
     JOIN queen.queues q ON q.name = u.queue_name
-    JOIN queen.partitions p ON p.queue_id = q.id AND p.name = u.partition_name;
+    CROSS JOIN LATERAL (
+        SELECT x.id FROM queen.partitions x WHERE x.queue_id = q.id AND x.name = u.partition_name OFFSET 0
+    ) p;
 END
 $$;

@@ -31,6 +31,8 @@ BEGIN
         SELECT ',"queue":' || to_json(q.name) || ',"partition":' || to_json(p.name)
                || ',"partitionId":"' || g.partition_id || '","leaseId":"' || coalesce(g.lease_id::text, '')
                || '","consumerGroup":' || to_json(g.consumer_group) || '}' AS tail
+        -- Once per grant, not once per message.
+        OFFSET 0
     ) t
     CROSS JOIN LATERAL (
         SELECT count(*) AS message_count, bool_or(m.is_encrypted) AS is_encrypted,

@@ -63,11 +63,12 @@ BEGIN
         SELECT r.*,
                CASE WHEN r.solo_seq > r.after_seq THEN 1 ELSE r.batch END AS quota,
                CASE WHEN r.delayed_processing = 0 THEN r.last_seq
-                    ELSE (SELECT max(d.seq) FROM (
-                              SELECT m.seq, m.created_at FROM queen.messages m
-                              WHERE m.partition_id = r.partition_id AND m.seq > r.after_seq
-                              ORDER BY m.seq LIMIT r.batch) d
-                          WHERE d.created_at <= v_now - make_interval(secs => r.delayed_processing))
+                    -- Where all messages have been deleted, nothing is worth waiting for.
+                    ELSE (SELECT CASE WHEN count(*) = 0 THEN r.last_seq ELSE max(d.seq) FILTER (
+                              WHERE d.created_at <= v_now - make_interval(secs => r.delayed_processing)) END
+                          FROM (SELECT m.seq, m.created_at FROM queen.messages m
+                                WHERE m.partition_id = r.partition_id AND m.seq > r.after_seq
+                                ORDER BY m.seq LIMIT r.batch) d)
                END AS due_seq
         FROM ruled r
     ), judged AS (

@@ -1,8 +1,9 @@
 -- End leases before their time: the caller has gone, or the range turned out to hold nothing.
 --
 -- Arguments: parallel arrays. Only the lease with the given id is ended; anything else is left alone.
--- Where p_pass_seqs has a number the cursor moves up to it (an empty range is passed), elsewhere the
--- messages are deliverable again at once. Counts neither as a retry nor as an expiry.
+-- Where p_pass_seqs has a number, everything up to it was deleted before anybody got it: the cursor moves to
+-- the next message that is there, however far that is; a NULL lease id then stands for "not leased".
+-- Elsewhere the messages are deliverable again at once. Counts neither as a retry nor as an expiry.
 -- Result: the pairs that were released.
 -- Locks: cursor rows in (partition id, group) order.
 CREATE OR REPLACE FUNCTION queen.pop_sm_release(
@@ -25,9 +26,18 @@ BEGIN
         FROM given g
         JOIN queen.partition_consumers pc
             ON pc.partition_id = g.partition_id AND pc.consumer_group = g.consumer_group
-        WHERE pc.lease_id = g.lease_id AND pc.lease_expires_at IS NOT NULL
+        WHERE (pc.lease_id = g.lease_id AND pc.lease_expires_at IS NOT NULL)
+           OR (g.lease_id IS NULL AND pc.lease_expires_at IS NULL AND g.pass_seq IS NOT NULL)
         ORDER BY pc.partition_id, pc.consumer_group
         FOR UPDATE OF pc
+    ), placed AS (
+        SELECT k.partition_id, k.consumer_group, coalesce(m.seq - 1, l.last_seq) AS pass_seq
+        FROM locked k
+        LEFT JOIN queen.partition_lookup l ON l.partition_id = k.partition_id AND k.pass_seq IS NOT NULL
+        LEFT JOIN LATERAL (
+            SELECT x.seq FROM queen.messages x
+            WHERE x.partition_id = l.partition_id AND x.seq > k.pass_seq ORDER BY x.seq LIMIT 1
+        ) m ON true
     )
     UPDATE queen.partition_consumers pc
     SET lease_id = NULL,
@@ -35,7 +45,7 @@ BEGIN
         cursor_seq = greatest(pc.cursor_seq, k.pass_seq),
         retry_count = CASE WHEN pc.retry_seq <= k.pass_seq THEN 0 ELSE pc.retry_count END,
         retry_seq = CASE WHEN pc.retry_seq <= k.pass_seq THEN NULL ELSE pc.retry_seq END
-    FROM locked k
+    FROM placed k
     WHERE pc.partition_id = k.partition_id AND pc.consumer_group = k.consumer_group
     RETURNING pc.partition_id, pc.consumer_group::text;
 END

@@ -1,76 +1,95 @@
 -- Find partitions that have something to deliver, for many (scope, consumer group) pairs at once.
 --
--- Arguments: parallel arrays. A scope is a queue name, or, where that is NULL, a namespace and a task,
--- each NULL for "any". p_limit bounds the partitions returned per pair.
--- Result: per pair the deliverable partitions, highest queue priority first and then least recently
--- served first, and the milliseconds until the next one that has messages but is leased, delayed,
--- windowed or waiting for a retry (NULL: none). Every pair gets a row.
+-- Arguments: parallel arrays, one element per pair: scope, group and horizon as in partitions_to_check and
+-- pending_partitions. p_known_ids holds the known partitions of all pairs one after the other,
+-- p_known_counts how many belong to each pair. p_limit bounds the deliverable partitions returned per pair,
+-- and five times that the others.
+-- After p_budget_ms no further pair is begun; the first one always is, so every call makes progress.
+-- Result: a row per pair that was looked at. partition_ids are deliverable now, highest queue priority first and
+-- then least recently served first; held_ids have messages but must wait, held_whys has a letter for each
+-- (see pending_partitions) and next_due_ms is when the first of them is due (NULL: none by itself).
+-- is_found: the partition that the scope names exists (true for other scopes). is_complete: all partitions
+-- with messages are listed. horizon: what the next search may start from.
 -- A hint only: the lease re-checks everything. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.pop_sm_resolve(
     p_queue_names text[],
+    p_partition_names text[],
     p_namespaces text[],
     p_tasks text[],
     p_consumer_groups text[],
-    p_limit integer
+    p_horizons xid8[],
+    p_known_ids uuid[],
+    p_known_counts integer[],
+    p_limit integer,
+    p_budget_ms integer
 )
-RETURNS TABLE (pair integer, partition_ids uuid[], next_due_ms double precision)
+RETURNS TABLE (
+    pair integer,
+    is_found boolean,
+    is_complete boolean,
+    partition_ids uuid[],
+    held_ids uuid[],
+    held_whys text,
+    next_due_ms double precision,
+    horizon text
+)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan
 AS $$
+#variable_conflict use_column
 DECLARE
     v_now CONSTANT timestamptz := clock_timestamp();
+    v_end CONSTANT timestamptz := v_now + make_interval(secs => p_budget_ms / 1000.0);
+    v_asked record;
+    v_ids uuid[];
+    v_known integer := 0;
 BEGIN
-    RETURN QUERY
-    SELECT a.n::integer, f.partition_ids,
-           extract(epoch FROM f.next_due - v_now)::double precision * 1000
-    FROM unnest(p_queue_names, p_namespaces, p_tasks, p_consumer_groups) WITH ORDINALITY
-         AS a (queue_name, namespace, task, consumer_group, n)
-    CROSS JOIN LATERAL (
-        WITH pending AS MATERIALIZED (
-            SELECT l.partition_id, q.priority, pc.last_served_at,
-                   greatest(
-                       '-infinity'::timestamptz,
-                       pc.lease_expires_at,
-                       pc.retry_at,
-                       CASE WHEN pc.blocked_seq IS NOT NULL AND q.on_poison = 'block'
-                            THEN 'infinity'::timestamptz END,
-                       CASE WHEN q.window_buffer > 0
-                            THEN l.last_message_created_at + make_interval(secs => q.window_buffer) END,
-                       CASE WHEN q.delayed_processing > 0 THEN (
-                           SELECT m.created_at + make_interval(secs => q.delayed_processing)
-                           FROM queen.messages m
-                           WHERE m.partition_id = l.partition_id AND m.seq > coalesce(pc.cursor_seq, 0)
-                           ORDER BY m.seq LIMIT 1) END
-                   ) AS due_at
-            FROM (
-                SELECT * FROM queen.queues n WHERE n.name = a.queue_name
-                UNION ALL
-                SELECT * FROM queen.queues n
-                WHERE a.queue_name IS NULL
-                  AND (a.namespace IS NULL OR n.namespace = a.namespace)
-                  AND (a.task IS NULL OR n.task = a.task)
-            ) q
-            JOIN queen.partition_lookup l ON l.queue_id = q.id
-            LEFT JOIN queen.partition_consumers pc
-                ON pc.partition_id = l.partition_id AND pc.consumer_group = a.consumer_group
-            LEFT JOIN queen.consumer_groups_metadata g
-                ON pc.partition_id IS NULL AND g.queue_name = q.name AND g.partition_name = ''
-                AND g.consumer_group = a.consumer_group AND g.subscription_mode = 'timestamp'
-            WHERE l.last_seq > greatest(coalesce(pc.cursor_seq, 0), l.first_seq - 1)
-              AND (g.subscription_timestamp IS NULL
-                   OR l.last_message_created_at >= g.subscription_timestamp)
-        )
-        SELECT array_agg(r.partition_id ORDER BY r.place) AS partition_ids,
-               (SELECT min(w.due_at) FROM pending w WHERE w.due_at > v_now AND w.due_at < 'infinity')
-                   AS next_due
-        FROM (
-            SELECT p.partition_id,
-                   row_number() OVER (ORDER BY p.priority DESC, p.last_served_at NULLS FIRST) AS place
-            FROM pending p
-            WHERE p.due_at <= v_now
-            ORDER BY p.priority DESC, p.last_served_at NULLS FIRST
-            LIMIT p_limit
-        ) r
-    ) f;
+    horizon := pg_snapshot_xmin(pg_current_snapshot())::text;
+    FOR v_asked IN
+        SELECT u.* FROM unnest(p_queue_names, p_partition_names, p_namespaces, p_tasks, p_consumer_groups,
+                               p_horizons, p_known_counts) WITH ORDINALITY
+            AS u (queue_name, partition_name, namespace, task, consumer_group, since, known, n)
+    LOOP
+        EXIT WHEN v_asked.n > 1 AND clock_timestamp() > v_end;
+        v_ids := queen.partitions_to_check(
+            v_asked.queue_name, v_asked.partition_name, v_asked.namespace, v_asked.task, v_asked.since,
+            p_known_ids[v_known + 1 : v_known + v_asked.known]);
+        v_known := v_known + v_asked.known;
+        pair := v_asked.n;
+        is_found := v_asked.partition_name IS NULL OR cardinality(v_ids) > 0;
+        partition_ids := '{}';
+        held_ids := '{}';
+        held_whys := '';
+        next_due_ms := NULL;
+        is_complete := true;
+        IF v_ids IS NULL OR cardinality(v_ids) > 0 THEN
+            WITH pending AS MATERIALIZED (
+                SELECT s.*, s.due_at <= v_now AS is_due
+                FROM queen.pending_partitions(
+                    v_asked.queue_name, v_asked.namespace, v_asked.task, v_asked.consumer_group, v_ids) s
+            ), ready AS (
+                SELECT p.partition_id, p.priority, p.last_served_at FROM pending p WHERE p.is_due
+                ORDER BY p.priority DESC, p.last_served_at NULLS FIRST LIMIT p_limit + 1
+            ), held AS (
+                SELECT p.partition_id, p.due_at, p.why FROM pending p WHERE NOT p.is_due
+                ORDER BY p.due_at LIMIT 5 * p_limit + 1
+            )
+            SELECT coalesce(r.ids[1 : p_limit], '{}'), coalesce(h.ids[1 : 5 * p_limit], '{}'),
+                   coalesce(left(h.whys, 5 * p_limit), ''),
+                   extract(epoch FROM h.next_due - v_now)::double precision * 1000,
+                   coalesce(cardinality(r.ids), 0) <= p_limit
+                   AND coalesce(cardinality(h.ids), 0) <= 5 * p_limit
+            INTO partition_ids, held_ids, held_whys, next_due_ms, is_complete
+            FROM (SELECT array_agg(y.partition_id ORDER BY y.priority DESC, y.last_served_at NULLS FIRST)
+                         AS ids FROM ready y) r
+            CROSS JOIN (
+                SELECT array_agg(d.partition_id ORDER BY d.due_at, d.partition_id) AS ids,
+                       string_agg(d.why, '' ORDER BY d.due_at, d.partition_id) AS whys,
+                       min(d.due_at) FILTER (WHERE d.due_at < 'infinity') AS next_due
+                FROM held d
+            ) h;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
 END
 $$;

@@ -9,7 +9,10 @@ SELECT u.queue_name, u.partition_name, p.id AS partition_id, q.id AS queue_id, q
        q.encryption_enabled AS is_encrypted
 FROM unnest($1::text[], $2::text[]) AS u (queue_name, partition_name)
 JOIN queen.queues q ON q.name = u.queue_name
-JOIN queen.partitions p ON p.queue_id = q.id AND p.name = u.partition_name;
+-- By both columns of the index: a plan made while a queue was small is kept when it has grown.
+CROSS JOIN LATERAL (
+    SELECT x.id FROM queen.partitions x WHERE x.queue_id = q.id AND x.name = u.partition_name OFFSET 0
+) p;
 
 -- name: find_busy_partitions
 SELECT queen.find_busy_partitions($1);
@@ -22,13 +25,25 @@ SELECT name::text FROM queen.queues
 WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR task = $2);
 
 -- name: pop_sm_resolve
-SELECT partition_ids, next_due_ms FROM queen.pop_sm_resolve($1, $2, $3, $4, $5) ORDER BY pair;
+SELECT is_found, is_complete, partition_ids, held_ids, held_whys, next_due_ms, horizon
+FROM queen.pop_sm_resolve($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8, $9, $10) ORDER BY pair;
+
+-- name: has_pending_messages
+SELECT queen.has_pending_messages($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8);
 
 -- name: pop_messages_batch
-SELECT * FROM queen.pop_messages_batch($1, $2, $3, $4, $5, $6);
+SELECT * FROM queen.pop_messages_batch($1, $2, $3, $4, $5, $6, $7);
+
+-- name: pop_sm_fetch
+SELECT partition_id, message_count, messages, is_encrypted, partition_name, queue_name
+FROM queen.pop_sm_fetch(ARRAY(
+    SELECT (1, u.partition_id, u.consumer_group, 'granted', u.lease_id, u.after_seq, u.end_seq, u.attempts,
+            NULL, NULL)::queen.pop_grant
+    FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::bigint[], $6::integer[])
+        AS u (partition_id, consumer_group, lease_id, after_seq, end_seq, attempts)));
 
 -- name: pop_sm_release
-SELECT count(*) FROM queen.pop_sm_release($1, $2, $3, NULL);
+SELECT count(*) FROM queen.pop_sm_release($1, $2, $3, $4);
 
 -- name: ack_messages
 SELECT success, error, queue_name, partition_name, lease_released, dlq, has_more

@@ -1,0 +1,176 @@
+"""The look-up for waiting pops: one query for all pools that need one.
+
+Pools that have been quiet for a while are first asked the cheaper question whether there is
+anything at all. A pool that knows its horizon is looked up from there on; one that does not, or has
+not been for long, is searched whole.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from uuid import UUID
+
+from queenmq.clock import now_ms
+from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.intention import Intention
+from queenmq.engine.operation import ResolveAsk, Resolved
+from queenmq.engine.poll_schedule import PollSchedule
+from queenmq.engine.pop_board import PopBoard
+from queenmq.engine.pop_machine import PopEvent, PopState
+from queenmq.engine.pop_metrics import PopMetrics
+from queenmq.engine.ports import MessageStore
+from queenmq.engine.ready_index import Pool
+
+#: Partitions asked for in one look-up per pool and kind.
+_LIMIT = 1_000
+#: Pools polled at this interval or slower are asked the cheaper question first ...
+_QUIET_MS = 500
+#: ... but not for ever: a look-up also moves the horizon on.
+_MISSES_MAX = 8
+#: A search of the whole scope in spite of a horizon, in case anything was changed behind our back.
+_FULL_EVERY_MS = 30_000
+
+
+class Preflight:
+    """Looks up pools and tells the board."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        catalogue: Catalogue,
+        board: PopBoard,
+        schedule: PollSchedule,
+        metrics: PopMetrics,
+        *,
+        pools_max: int,
+        budget_ms: int,
+        is_checking: bool,
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._board = board
+        self._schedule = schedule
+        self._metrics = metrics
+        self._pools_max = pools_max
+        self._budget_ms = budget_ms
+        self._is_checking = is_checking
+        self._in_flight: set[Pool] = set()
+
+    def take(self) -> list[Pool]:
+        """The pools for the next look-up, those that asked first."""
+        dry = self._board.dry
+        pools = list(islice(dry, self._pools_max))
+        for pool in pools:
+            del dry[pool]
+        self._in_flight = set(pools)
+        return pools
+
+    def covers(self, pool: Pool) -> bool:
+        """Whether the look-up on its way began after the newest pop of this pool came."""
+        return pool in self._in_flight and pool.newest_tick < self._board.tick
+
+    async def run(self, pools: list[Pool]) -> None:
+        """Look these pools up; an error leaves them as they were."""
+        self._board.tick += 1
+        tick = self._board.tick
+        began = self._begin(pools)
+        try:
+            await self._know_partitions(pools)
+            quiet = {pool: None for pool in pools if self._is_quiet(pool)}
+            hits = await self._with_work(list(quiet))
+            asked = [pool for pool in pools if pool not in quiet or pool in hits]
+            if asked:
+                await self._look_up(asked, tick)
+        finally:
+            self._in_flight = set()
+            for intention in began:
+                if intention.state is PopState.RESOLVING:
+                    intention.move(PopEvent.LOOKED_UP, now_ms())
+
+    def _begin(self, pools: list[Pool]) -> list[Intention]:
+        began = [
+            intention
+            for pool in pools
+            for intention in pool.unsettled()
+            if intention.state is PopState.PENDING
+        ]
+        now = now_ms()
+        for intention in began:
+            intention.move(PopEvent.LOOK_UP, now)
+        return began
+
+    async def _know_partitions(self, pools: list[Pool]) -> None:
+        """Named partitions are remembered, so that the next pop needs no look-up."""
+        keys = {pool.scope.partition_key for pool in pools if pool.is_specific}
+        unknown = {key for key in keys if self._catalogue.get(key) is None}
+        if unknown:
+            await self._catalogue.find(unknown)
+
+    def _is_quiet(self, pool: Pool) -> bool:
+        return (
+            self._is_checking
+            and pool.poll_ms >= _QUIET_MS
+            and not pool.is_woken
+            and pool.misses < _MISSES_MAX
+            and pool.is_settled()
+        )
+
+    async def _with_work(self, pools: list[Pool]) -> set[Pool]:
+        """Those that have something to deliver; the others wait for their next turn."""
+        if not pools:
+            return set()
+        asks = [self._ask(pool) for pool in pools]
+        answers = await self._store.has_pending_messages(asks)
+        hits = {pool for pool, has_work in zip(pools, answers, strict=True) if has_work}
+        self._metrics.checked(len(pools), len(hits))
+        for pool in pools:
+            if pool not in hits:
+                pool.misses += 1
+                self._schedule.back_off(pool)
+                self._board.dirty[pool] = None
+        return hits
+
+    def _ask(self, pool: Pool) -> ResolveAsk:
+        if pool.is_specific:
+            return ResolveAsk(pool.scope, pool.consumer_group, None, ())
+        is_old = now_ms() - pool.full_at_ms > _FULL_EVERY_MS
+        if pool.horizon is None or is_old:
+            return ResolveAsk(pool.scope, pool.consumer_group, None, ())
+        return ResolveAsk(pool.scope, pool.consumer_group, pool.horizon, tuple(pool.held))
+
+    async def _look_up(self, pools: list[Pool], tick: int) -> None:
+        asks = [self._ask(pool) for pool in pools]
+        told: list[tuple[tuple[UUID, ...], int]] = []
+        for pool in pools:
+            told.append((tuple(pool.held), pool.doubts))
+            # Whatever becomes known from now on counts beside the answer.
+            pool.due_at_ms = None
+            pool.is_woken = False
+        started = now_ms()
+        results = await self._store.pop_sm_resolve(asks, limit=_LIMIT, budget_ms=self._budget_ms)
+        now = now_ms()
+        self._metrics.looked_up(
+            len(results),
+            sum(len(result.partition_ids) for result in results),
+            took_ms=now - started,
+        )
+        for pool, ask, (held, doubts), result in zip(pools, asks, told, results, strict=False):
+            pool.learn(result, held, tick=tick, doubts=doubts)
+            self._learnt(pool, ask, result, started=started, now=now)
+        # Out of time; they come first in the next one.
+        unreached = dict.fromkeys(pools[len(results) :])
+        self._board.dry = {**unreached, **self._board.dry}
+
+    def _learnt(
+        self, pool: Pool, ask: ResolveAsk, result: Resolved, *, started: float, now: float
+    ) -> None:
+        pool.misses = 0
+        if ask.horizon is None:
+            pool.full_at_ms = started
+        if result.next_due_ms is not None:
+            due_at_ms = now + result.next_due_ms
+            pool.due_at_ms = min(due_at_ms, pool.due_at_ms or due_at_ms)
+            self._board.due[pool] = None
+        if not pool.ready:
+            self._schedule.back_off(pool)
+        self._board.dirty[pool] = None

@@ -1,0 +1,259 @@
+"""A model of the database as the pop path sees it: partitions, cursors, leases, transaction ids.
+
+Each call is seen and done at one moment of the test's choice and answered at another, so that
+answers may be late and overtake each other. What the look-ups and the lease promise is modelled
+after the SQL functions of the same names; everything else is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from queenmq.engine.operation import (
+    PartitionKey,
+    PartitionRef,
+    PopCandidate,
+    PopGrant,
+    ResolveAsk,
+    Resolved,
+    Scope,
+)
+
+#: New messages from which on a look-up searches the whole scope.
+FRESH_MAX = 10
+LEASE_TIME = 3
+
+
+@dataclass
+class ModelCursor:
+    """Where a group stands in a partition."""
+
+    seq: int = 0
+    lease_id: UUID | None = None
+    lease_end: int = 0
+    expires_at: int = 0
+    retry_at: int = 0
+    is_blocked: bool = False
+
+
+@dataclass(eq=False)
+class ModelQueue:
+    name: str
+    namespace: str
+    changed_xid: int
+
+
+@dataclass(eq=False)
+class ModelPartition:
+    id: UUID
+    queue: ModelQueue
+    name: str
+    #: Committed messages that are there: seq to xid.
+    rows: dict[int, int] = field(default_factory=dict)
+    last_seq: int = 0
+    cursors: dict[str, ModelCursor] = field(default_factory=dict)
+
+    @property
+    def ref(self) -> PartitionRef:
+        key = PartitionKey(self.queue.name, self.name)
+        return PartitionRef(
+            key, self.id, str(self.id), UUID(int=0), self.queue.namespace, "", False
+        )
+
+    def cursor(self, group: str) -> ModelCursor:
+        return self.cursors.setdefault(group, ModelCursor())
+
+    def undelivered(self, group: str) -> list[int]:
+        """The messages that the group has not passed."""
+        seq = self.cursor(group).seq
+        return [one for one in self.rows if one > seq]
+
+
+@dataclass(eq=False)
+class Transaction:
+    """Somebody's open transaction and what it has pushed."""
+
+    xid: int
+    pushes: list[tuple[ModelPartition, int]] = field(default_factory=list)
+    namespaces: list[tuple[ModelQueue, str]] = field(default_factory=list)
+
+
+class ModelDatabase:
+    """The committed state, and the transactions that have not ended."""
+
+    def __init__(self) -> None:
+        self.partitions: list[ModelPartition] = []
+        self.open: list[Transaction] = []
+        self.next_xid = 100
+        self.now = 0
+
+    # Transactions.
+
+    @property
+    def horizon(self) -> int:
+        """The lowest transaction id that is not over for everybody who looks now."""
+        return min([one.xid for one in self.open], default=self.next_xid)
+
+    def begin(self) -> Transaction:
+        transaction = Transaction(self.next_xid)
+        self.next_xid += 1
+        self.open.append(transaction)
+        return transaction
+
+    def commit(self, transaction: Transaction) -> None:
+        self.open.remove(transaction)
+        for partition, count in transaction.pushes:
+            for _ in range(count):
+                partition.last_seq += 1
+                partition.rows[partition.last_seq] = transaction.xid
+        for queue, namespace in transaction.namespaces:
+            queue.namespace = namespace
+            queue.changed_xid = transaction.xid
+
+    def rollback(self, transaction: Transaction) -> None:
+        self.open.remove(transaction)
+
+    def holder(self, partition: ModelPartition) -> Transaction | None:
+        """Who has the partition's row locked: pushes to it come one after the other."""
+        holders = [one for one in self.open if partition in dict(one.pushes)]
+        return holders[0] if holders else None
+
+    # Look-ups.
+
+    def in_scope(self, scope: Scope) -> list[ModelPartition]:
+        return [
+            one
+            for one in self.partitions
+            if scope.queue in (None, one.queue.name)
+            and scope.partition in (None, one.name)
+            and scope.namespace in (None, one.queue.namespace)
+        ]
+
+    def _to_check(self, ask: ResolveAsk) -> list[ModelPartition]:
+        scope = self.in_scope(ask.scope)
+        if ask.scope.partition is not None or ask.horizon is None:
+            return scope
+        since = int(ask.horizon)
+        fresh = [one for one in scope for xid in one.rows.values() if xid >= since]
+        if len(fresh) >= FRESH_MAX or any(one.queue.changed_xid >= since for one in scope):
+            return scope
+        return [one for one in scope if one in fresh or one.id in ask.known_ids]
+
+    def _pending(self, ask: ResolveAsk) -> Iterator[tuple[ModelPartition, int, str]]:
+        """What has messages, when it is due, and why not before."""
+        for one in self._to_check(ask):
+            cursor = one.cursor(ask.consumer_group)
+            if one.last_seq > cursor.seq:
+                leased_until = cursor.expires_at if cursor.lease_id else 0
+                due_at = 10**9 if cursor.is_blocked else max(leased_until, cursor.retry_at)
+                why = "b" if cursor.is_blocked else "l" if leased_until > self.now else "w"
+                yield one, due_at, why
+
+    def resolve(self, ask: ResolveAsk, *, limit: int) -> Resolved:
+        """As pop_sm_resolve for one pair."""
+        pending = list(self._pending(ask))
+        ready = [one.id for one, due_at, _ in pending if due_at <= self.now]
+        held = [(one.id, why) for one, due_at, why in pending if due_at > self.now]
+        return Resolved(
+            is_found=ask.scope.partition is None or bool(self.in_scope(ask.scope)),
+            is_complete=len(ready) <= limit and len(held) <= 5 * limit,
+            partition_ids=ready[:limit],
+            held_ids=[one for one, _ in held[: 5 * limit]],
+            held_whys="".join(why for _, why in held[: 5 * limit]),
+            next_due_ms=None,
+            horizon=str(self.horizon),
+        )
+
+    def has_pending(self, ask: ResolveAsk) -> bool:
+        """As has_pending_messages for one pair."""
+        return any(due_at <= self.now for _, due_at, _ in self._pending(ask))
+
+    # Leases.
+
+    def see(self, candidates: Sequence[PopCandidate]) -> dict[UUID, int]:
+        """The snapshot of a lease: how far each partition goes. The cursors are read later."""
+        wanted = {one.partition_id for one in candidates}
+        return {one.id: one.last_seq for one in self.partitions if one.id in wanted}
+
+    def take(
+        self,
+        candidates: Sequence[PopCandidate],
+        seen: dict[UUID, int],
+        locked: Collection[UUID] = (),
+    ) -> list[PopGrant]:
+        """As pop_messages_batch: one row per candidate whose cursor nobody has locked."""
+        by_id = {one.id: one for one in self.partitions}
+        left: dict[int, int] = {}
+        rows = []
+        for candidate in candidates:
+            partition_id = candidate.partition_id
+            if partition_id in by_id and partition_id in seen and partition_id not in locked:
+                left.setdefault(candidate.request, candidate.batch)
+                row = self._take(candidate, by_id[partition_id], seen[partition_id], left)
+                rows.append(row)
+        return rows
+
+    def _take(
+        self, candidate: PopCandidate, one: ModelPartition, last_seq: int, left: dict[int, int]
+    ) -> PopGrant:
+        cursor = one.cursor(candidate.consumer_group)
+        due_ms = None
+        if cursor.lease_id is not None and cursor.expires_at > self.now:
+            outcome, due_ms = "held", float(cursor.expires_at - self.now)
+        elif cursor.is_blocked:
+            outcome = "blocked"
+        elif last_seq <= cursor.seq:
+            outcome = "none"
+        elif cursor.retry_at > self.now:
+            outcome, due_ms = "retry", float(cursor.retry_at - self.now)
+        elif not left[candidate.request]:
+            outcome = "spare"
+        else:
+            return self._grant(candidate, one, last_seq, left)
+        return _answer(candidate, outcome, has_more=last_seq > cursor.seq, due_ms=due_ms)
+
+    def _grant(
+        self, candidate: PopCandidate, one: ModelPartition, last_seq: int, left: dict[int, int]
+    ) -> PopGrant:
+        cursor = one.cursor(candidate.consumer_group)
+        count = min(left[candidate.request], last_seq - cursor.seq)
+        left[candidate.request] -= count
+        end = cursor.seq + count
+        has_more = last_seq > end
+        if not any(cursor.seq < seq <= end for seq in one.rows):
+            # A hole: the cursor moves to the next message that is there.
+            cursor.seq = min([seq - 1 for seq in one.rows if seq > end], default=one.last_seq)
+            cursor.lease_id = None
+            return _answer(candidate, "again", has_more=has_more)
+        if candidate.is_auto_ack:
+            cursor.seq, cursor.lease_id = end, None
+        else:
+            cursor.lease_id, cursor.lease_end = candidate.lease_id, end
+            cursor.expires_at = self.now + LEASE_TIME
+        return _answer(candidate, "granted", has_more=has_more)
+
+    def is_free(self, one: ModelPartition, group: str) -> bool:
+        """Whether a pop of the group could have it now."""
+        cursor = one.cursor(group)
+        is_leased = cursor.lease_id is not None and cursor.expires_at > self.now
+        return not (is_leased or cursor.is_blocked or cursor.retry_at > self.now)
+
+    def end_lease(self, one: ModelPartition, group: str, *, is_acked: bool) -> bool:
+        """Ack or give back whatever is leased; whether more can be had."""
+        cursor = one.cursor(group)
+        if cursor.lease_id is not None and is_acked:
+            cursor.seq = max(cursor.seq, cursor.lease_end)
+        cursor.lease_id = None
+        return one.last_seq > cursor.seq
+
+
+def _answer(
+    candidate: PopCandidate, outcome: str, *, has_more: bool, due_ms: float | None = None
+) -> PopGrant:
+    lease_id = None if candidate.is_auto_ack else str(candidate.lease_id)
+    nothing = [None] * (len(PopGrant._fields) - 6)
+    return PopGrant(
+        candidate.request, candidate.partition_id, outcome, lease_id, has_more, due_ms, *nothing
+    )

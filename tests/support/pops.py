@@ -1,0 +1,121 @@
+"""Pops, pools and boards for tests of the pure part of the pop path, in short calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from queenmq.engine.decision import Assignment, Plan, Room
+from queenmq.engine.intention import Intention, StateTimes
+from queenmq.engine.operation import PopGrant, PopRequest, Resolved, Scope
+from queenmq.engine.pop_board import PopBoard
+from queenmq.engine.ready_index import Pool
+
+GROUP = "billing"
+ORDERS = Scope("orders")
+#: More than any test asks for.
+AMPLE = Room(requests=1_000, candidates=1_000, messages=1_000_000)
+
+
+def partition(number: int) -> UUID:
+    return UUID(int=number)
+
+
+def numbers(partition_ids: Iterable[UUID]) -> list[int]:
+    return [one.int for one in partition_ids]
+
+
+def make_request(scope: Scope = ORDERS, group: str = GROUP, **more: Any) -> PopRequest:
+    return PopRequest(scope=scope, consumer_group=group, **{"batch": 1, **more})
+
+
+def make_intention(
+    scope: Scope = ORDERS,
+    *,
+    tick: int = 0,
+    now_ms: float = 0,
+    times: StateTimes | None = None,
+    **more: Any,
+) -> Intention:
+    return Intention(
+        make_request(scope, **more),
+        tick=tick,
+        answer=None,
+        now_ms=now_ms,
+        times=times or StateTimes(),
+    )
+
+
+def make_pool(*ready: int, scope: Scope = ORDERS, group: str = GROUP) -> Pool:
+    pool = Pool(scope, group)
+    for number in ready:
+        pool.mark_ready(partition(number))
+    return pool
+
+
+def make_board(room: Room = AMPLE) -> PopBoard:
+    return PopBoard(room=room)
+
+
+def submit(
+    board: PopBoard, scope: Scope = ORDERS, *, broken_calls: int = 0, **more: Any
+) -> Intention:
+    """A pop that waits on the board, as news."""
+    intention = make_intention(scope, tick=board.tick, **more)
+    intention.broken_calls = broken_calls
+    pool = board.pool_of(intention.request)
+    pool.add(intention)
+    board.dirty[pool] = None
+    return intention
+
+
+def mark(board: PopBoard, *ready: int, scope: Scope = ORDERS, group: str = GROUP) -> Pool:
+    """Partitions with work, as news for whoever waits."""
+    pool = board.pools.get_or_add(scope, group)
+    for number in ready:
+        board.add_ready(pool, partition(number))
+    return pool
+
+
+def plan(board: PopBoard) -> Plan:
+    return board.plan(now_ms=0)
+
+
+def taken(plan: Plan | Iterable[Assignment]) -> list[list[int]]:
+    """The partitions of each assignment, in the order of the plan."""
+    assignments = plan.assignments if isinstance(plan, Plan) else plan
+    return [numbers(one.partition_ids) for one in assignments]
+
+
+def served(plan: Plan) -> list[Intention]:
+    return [one.intention for one in plan.assignments]
+
+
+def make_grant(
+    number: int, outcome: str, *, has_more: bool | None = None, due_ms: float | None = None
+) -> PopGrant:
+    """What a call says of one candidate."""
+    nothing = [None] * (len(PopGrant._fields) - 6)
+    return PopGrant(1, partition(number), outcome, None, has_more, due_ms, *nothing)
+
+
+def make_resolved(
+    *ready: int,
+    held: dict[int, str] | None = None,
+    horizon: str = "100",
+    is_complete: bool = True,
+    is_found: bool = True,
+    next_due_ms: float | None = None,
+) -> Resolved:
+    """What a look-up says of one place; held has a letter for each partition."""
+    held = held or {}
+    return Resolved(
+        is_found=is_found,
+        is_complete=is_complete,
+        partition_ids=[partition(number) for number in ready],
+        held_ids=[partition(number) for number in held],
+        held_whys="".join(held.values()),
+        next_due_ms=next_due_ms,
+        horizon=horizon,
+    )
