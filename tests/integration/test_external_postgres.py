@@ -95,8 +95,10 @@ def _running(arguments: list[str], home: Path, port: int) -> Iterator[None]:
         assert process.poll() is None, output
         yield
     finally:
-        # An immediate end: its data goes with the directory.
+        # An immediate end: its data goes with the directory. PostgreSQL knows the first signal as
+        # that, PgBouncer the second; and the first may be ignored where tests run in the background.
         process.send_signal(signal.SIGQUIT)
+        process.send_signal(signal.SIGTERM)
         process.wait(timeout=SOON_S)
 
 

@@ -124,10 +124,8 @@ async def test_pop_reads_no_more_for_a_long_backlog_than_for_a_short_one(
             place,
         )
         await database.execute("VACUUM ANALYZE queen.messages")
-        # The first one of a session also reads the catalogue.
-        for _ in range(2):
-            last = await _blocks_read(database, place, 5)
-        blocks.append(last)
+        # One that has to plan anew, as the first one does, also reads the catalogue.
+        blocks.append(min([await _blocks_read(database, place, 5) for _ in range(5)]))
     short, long = blocks
     # A deeper index and no more; the backlog itself has hundreds of pages.
     assert long < short + 30, blocks
