@@ -96,7 +96,7 @@ def _running(arguments: list[str], home: Path, port: int) -> Iterator[None]:
         yield
     finally:
         # An immediate end: its data goes with the directory. PostgreSQL knows the first signal as
-        # that, PgBouncer the second; and the first may be ignored where tests run in the background.
+        # that, PgBouncer the second; the first may be ignored where tests run in the background.
         process.send_signal(signal.SIGQUIT)
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=SOON_S)
