@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from queenmq.engine.operation import (
@@ -88,6 +89,8 @@ class ModelDatabase:
         self.open: list[Transaction] = []
         self.next_xid = 100
         self.now = 0
+        self.lease_time = LEASE_TIME
+        self._apart_count = 10**9
 
     # Transactions.
 
@@ -182,8 +185,11 @@ class ModelDatabase:
         candidates: Sequence[PopCandidate],
         seen: dict[UUID, int],
         locked: Collection[UUID] = (),
+        *,
+        apart_count: int = 10**9,
     ) -> list[PopGrant]:
         """As pop_messages_batch: one row per candidate whose cursor nobody has locked."""
+        self._apart_count = apart_count
         by_id = {one.id: one for one in self.partitions}
         left: dict[int, int] = {}
         rows = []
@@ -220,19 +226,34 @@ class ModelDatabase:
         cursor = one.cursor(candidate.consumer_group)
         count = min(left[candidate.request], last_seq - cursor.seq)
         left[candidate.request] -= count
-        end = cursor.seq + count
+        start, end = cursor.seq, cursor.seq + count
         has_more = last_seq > end
-        if not any(cursor.seq < seq <= end for seq in one.rows):
-            # A hole: the cursor moves to the next message that is there.
-            cursor.seq = min([seq - 1 for seq in one.rows if seq > end], default=one.last_seq)
-            cursor.lease_id = None
+        is_apart = count > self._apart_count and not candidate.is_auto_ack
+        if not is_apart and not any(start < seq <= end for seq in one.rows):
+            self.pass_hole(one, candidate.consumer_group, end)
             return _answer(candidate, "again", has_more=has_more)
         if candidate.is_auto_ack:
             cursor.seq, cursor.lease_id = end, None
         else:
             cursor.lease_id, cursor.lease_end = candidate.lease_id, end
-            cursor.expires_at = self.now + LEASE_TIME
-        return _answer(candidate, "granted", has_more=has_more)
+            cursor.expires_at = self.now + self.lease_time
+        if is_apart:
+            return _answer(candidate, "leased", has_more=has_more, after_seq=start, end_seq=end)
+        return _answer(
+            candidate,
+            "granted",
+            has_more=has_more,
+            queue_name=one.queue.name,
+            partition_name=one.name,
+            message_count=sum(start < seq <= end for seq in one.rows),
+        )
+
+    def pass_hole(self, one: ModelPartition, group: str, end: int) -> None:
+        """Everything up to here is gone: the cursor moves to the next message that is there."""
+        cursor = one.cursor(group)
+        following = min([seq - 1 for seq in one.rows if seq > end], default=one.last_seq)
+        cursor.seq = max(cursor.seq, following)
+        cursor.lease_id = None
 
     def is_free(self, one: ModelPartition, group: str) -> bool:
         """Whether a pop of the group could have it now."""
@@ -249,11 +270,12 @@ class ModelDatabase:
         return one.last_seq > cursor.seq
 
 
-def _answer(
-    candidate: PopCandidate, outcome: str, *, has_more: bool, due_ms: float | None = None
-) -> PopGrant:
+def _answer(candidate: PopCandidate, outcome: str, **facts: Any) -> PopGrant:
     lease_id = None if candidate.is_auto_ack else str(candidate.lease_id)
-    nothing = [None] * (len(PopGrant._fields) - 6)
+    given = {"lease_id": lease_id, **facts}
     return PopGrant(
-        candidate.request, candidate.partition_id, outcome, lease_id, has_more, due_ms, *nothing
+        candidate.request,
+        candidate.partition_id,
+        outcome,
+        **{name: given.get(name) for name in PopGrant._fields[3:]},
     )

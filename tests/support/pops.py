@@ -119,3 +119,20 @@ def make_resolved(
         next_due_ms=next_due_ms,
         horizon=horizon,
     )
+
+
+def learn(
+    pool: Pool,
+    *ready: int,
+    known: tuple[int, ...] = (),
+    tick: int = 5,
+    doubts: int | None = None,
+    **more: object,
+) -> None:
+    """A look-up of a pool ends."""
+    pool.learn(
+        make_resolved(*ready, **more),
+        [partition(one) for one in known],
+        tick=tick,
+        doubts=pool.doubts if doubts is None else doubts,
+    )

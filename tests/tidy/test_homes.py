@@ -45,6 +45,7 @@ HOMES = {
         [
             SRC + "clock.py",
             SRC + "client/retry.py",
+            SRC + "engine/pop_calls.py",
             SRC + "services/runner.py",
             SRC + "storage/wake_listener.py",
         ],

@@ -37,6 +37,7 @@ class Intention:
         "_since_ms",
         "_times",
         "answer",
+        "behind",
         "broken_calls",
         "is_expired",
         "last_outcome",
@@ -55,6 +56,8 @@ class Intention:
         self.number = next(_numbers)
         #: A look-up that started after this tick has seen everything pushed before the pop came.
         self.tick = tick
+        #: The newest pop of its pool that was in a call when this one came, or came back.
+        self.behind = 0
         #: Whoever waits for the answer; opaque here.
         self.answer = answer
         self.timer: Any = None

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 _NO_LEASE = UUID(int=0)
 #: After a failed call its pops wait this long for the release of what it may have leased.
 _RELEASE_S = 1.0
+#: Time between two calls for a pop that fails again and again.
+_PACE_S = 0.2
 #: Failed calls in a row after which a pop gets the error.
 _BROKEN_MAX = 2
 
@@ -104,6 +106,9 @@ class PopCalls:
         self._free_slots.append(slot)
         if error is not None:
             await self._release_unanswered(candidates, error)
+            if assignments[0].intention.broken_calls:
+                # It was alone and has failed before: no hurry to fail once more.
+                await asyncio.sleep(_PACE_S)
         self._board.end(assignments)
         if error is not None:
             for assignment in assignments:
@@ -217,8 +222,10 @@ class PopCalls:
         """The call failed. Once more alone; then who may wait goes on waiting: the database may
         come back in time.
         """
-        # What was to be tried is in no list any more.
+        # What was to be tried is in no list any more; nobody may be sent away before a look-up.
         pool.doubt()
+        pool.unsettle(self._board.tick)
+        self._board.dirty[pool] = None
         intention.broken_calls += 1
         is_hopeless = intention.broken_calls >= _BROKEN_MAX and (
             not intention.may_wait or not isinstance(error, StorageUnavailable)
@@ -230,9 +237,6 @@ class PopCalls:
         else:
             intention.move(PopEvent.BROKEN, now_ms())
             pool.add(intention)
-            if intention.broken_calls < _BROKEN_MAX:
-                pool.unsettle(self._board.tick)
-            self._board.dirty[pool] = None
 
     def _abandon(
         self, intention: Intention, pool: Pool, event: PopEvent, granted: list[PopGrant]

@@ -120,6 +120,7 @@ class Pool:
         if self._waiting and next(reversed(self._waiting)) > intention.number:
             self._is_in_order = False
         self._waiting[intention.number] = intention
+        intention.behind = max(self.claims, default=0)
         self.newest_tick = max(self.newest_tick, intention.tick)
         self.impatient += intention.request.wait_ms is None
 
@@ -218,8 +219,8 @@ class Pool:
     def settled(self) -> list[Intention]:
         """The pops that need not wait any longer to know that there is nothing for them.
 
-        A call for a pop that came before may leave something; one that came later got only what
-        was left.
+        A call that was on its way when the pop came, or came back, may leave something for it; so
+        may one for a pop that came before. All others got only what was left.
         """
         if self.ready or self.resolved_tick <= self.unsettled_tick:
             return []
@@ -229,7 +230,7 @@ class Pool:
             for one in self.waiting()
             if not one.may_wait
             and one.tick < self.resolved_tick
-            and (oldest is None or one.number < oldest)
+            and (oldest is None or max(one.number, one.behind) < oldest)
         ]
 
 

@@ -8,29 +8,13 @@ import pytest
 
 from queenmq.engine import ready_index
 from queenmq.engine.ready_index import Pool
-from tests.support.pops import make_intention, make_pool, make_resolved, numbers, partition
+from tests.support.pops import learn, make_intention, make_pool, numbers, partition
 
 
 def free(pool: Pool, busy: set[int] = frozenset(), taken: set[int] = frozenset()) -> list[int]:
     """The partitions that a plan may take, in turn."""
     ids: list[set[UUID]] = [{partition(one) for one in some} for some in (busy, taken)]
     return numbers(pool.free_ready(*ids))
-
-
-def learn(
-    pool: Pool,
-    *ready: int,
-    known: tuple[int, ...] = (),
-    tick: int = 5,
-    doubts: int | None = None,
-    **more: object,
-) -> None:
-    pool.learn(
-        make_resolved(*ready, **more),
-        [partition(one) for one in known],
-        tick=tick,
-        doubts=pool.doubts if doubts is None else doubts,
-    )
 
 
 def held(pool: Pool) -> dict[int, str]:
@@ -241,79 +225,3 @@ class TestLookUp:
         assert pool.prune_at == 3
         learn(pool, held={number: "l" for number in range(5)})
         assert pool.prune_at == 10
-
-
-class TestSettled:
-    @pytest.mark.parametrize(("tick", "expected"), [(4, True), (5, False), (6, False)])
-    def test_a_look_up_that_started_after_the_newest_pop_settles(
-        self, tick: int, expected: bool
-    ) -> None:
-        pool = make_pool()
-        pool.resolved_tick = 5
-        pool.add(make_intention(tick=0))
-        pool.add(make_intention(tick=tick))
-        assert pool.is_settled() is expected
-
-    def test_nothing_is_settled_while_partitions_are_left_to_try(self) -> None:
-        pool = make_pool(1)
-        pool.resolved_tick = 5
-        assert not pool.is_settled()
-
-    def test_nothing_is_settled_after_news_that_only_a_later_look_up_can_judge(self) -> None:
-        pool = make_pool()
-        learn(pool, tick=5)
-        pool.unsettle(6)
-        assert not pool.is_settled()
-        learn(pool, tick=6)
-        assert not pool.is_settled()
-        learn(pool, tick=7)
-        assert pool.is_settled()
-
-    def test_who_may_not_wait_is_settled_once_all_was_looked_at_and_tried(self) -> None:
-        pool = make_pool()
-        learn(pool, tick=5)
-        patient, early, late = (
-            make_intention(tick=4, wait_ms=9),
-            make_intention(tick=4),
-            make_intention(tick=5),
-        )
-        for intention in (patient, early, late):
-            pool.add(intention)
-        assert pool.settled() == [early]
-        patient.is_expired = True
-        assert pool.settled() == [patient, early]
-        learn(pool, tick=6)
-        assert pool.settled() == [patient, early, late]
-        pool.mark_ready(partition(1))
-        assert pool.settled() == []
-
-    def test_only_calls_for_those_who_came_before_keep_anybody_waiting(self) -> None:
-        pool = make_pool()
-        learn(pool, tick=5)
-        first, second, third = (make_intention() for _ in range(3))
-        pool.add(first)
-        pool.add(third)
-        pool.claims.add(second.number)
-        assert pool.settled() == [first]
-        pool.claims.clear()
-        assert pool.settled() == [first, third]
-
-    def test_nobody_is_settled_by_a_look_up_from_before_the_news(self) -> None:
-        pool = make_pool()
-        pool.add(make_intention(tick=0))
-        pool.unsettle(5)
-        learn(pool, tick=5)
-        assert pool.settled() == []
-        learn(pool, tick=6)
-        assert len(pool.settled()) == 1
-
-    def test_unsettled_are_those_who_came_after_the_last_look_up_began(self) -> None:
-        pool = make_pool()
-        crowd = [make_intention(tick=tick) for tick in (0, 3, 4, 4)]
-        for intention in crowd:
-            pool.add(intention)
-        assert sorted(one.number for one in pool.unsettled()) == [one.number for one in crowd]
-        pool.resolved_tick = 4
-        assert {one.number for one in pool.unsettled()} == {one.number for one in crowd[2:]}
-        pool.resolved_tick = 5
-        assert pool.unsettled() == []
