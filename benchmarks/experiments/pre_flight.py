@@ -34,14 +34,16 @@ _WORK_EVERY = 100
 _RESOLVE_LIMIT = 1_000
 #: The whole of it is to be measured, however long it takes.
 _NO_BUDGET_MS = 60_000
-_RESOLVE_TARGET_MS = 30.0
-_PENDING_TARGET_MS = 1.0
-_CHOICE_TARGET_MS = 5.0
+#: A percentile and the milliseconds below which it should be.
+_RESOLVE_TARGET = (99, 30.0)
+_PENDING_TARGET = (50, 1.0)
+_CHOICE_TARGET = (99, 5.0)
 #: Samples of one round, and the seconds after which a round ends with fewer.
 _SAMPLES = 60
 _ROUND_S = 4.0
 
 
+Target = tuple[int, float]
 Look = Callable[[PostgresMessageStore, "Shape", str], Awaitable[None]]
 
 
@@ -109,10 +111,10 @@ async def _look_ups(
     context: Context, store: PostgresMessageStore, horizons: Mapping[Shape, str]
 ) -> list[Row]:
     """The shapes take turns. The first round, which is not counted, warms the plans."""
-    looks: tuple[tuple[str, Look, float | None], ...] = (
-        (f"pre-flight for {_INTENTIONS} pairs", _resolve, _RESOLVE_TARGET_MS),
+    looks: tuple[tuple[str, Look, Target | None], ...] = (
+        (f"pre-flight for {_INTENTIONS} pairs", _resolve, _RESOLVE_TARGET),
         (f"the very first one of {_INTENTIONS} pairs, which reads all", _resolve_all, None),
-        ("pending check of one pair", _has_pending, _PENDING_TARGET_MS),
+        ("pending check of one pair", _has_pending, _PENDING_TARGET),
     )
     rounds: dict[tuple[str, Shape], list[list[float]]] = {}
     for number in range(context.rounds + 1):
@@ -121,8 +123,8 @@ async def _look_ups(
             rounds.setdefault((what, shape), []).append(taken)
         context.say(f"look-ups: {number} of {context.rounds} rounds")
     return [
-        _row(what, shape.text, rounds[what, shape][1:], target_ms)
-        for (what, _, target_ms), shape in itertools.product(looks, _SHAPES)
+        _row(what, shape.text, rounds[what, shape][1:], target)
+        for (what, _, target), shape in itertools.product(looks, _SHAPES)
     ]
 
 
@@ -131,7 +133,7 @@ async def _choices(context: Context) -> list[Row]:
     for text, pools in ((f"{_INTENTIONS} pools", _INTENTIONS), ("one pool", 1)):
         taken = [list(_time_choices(pools)) for _ in range(context.rounds)]
         shape = f"{_INTENTIONS} pops, {_PARTITIONS:,} ready partitions, {text}"
-        rows.append(_row("the choice in memory, CPU time", shape, taken, _CHOICE_TARGET_MS))
+        rows.append(_row("the choice in memory, CPU time", shape, taken, _CHOICE_TARGET))
     return rows
 
 
@@ -192,7 +194,7 @@ async def _time(look: Callable[[], Awaitable[None]]) -> list[float]:
     return taken
 
 
-def _row(what: str, shape: str, rounds: Sequence[Sequence[float]], target_ms: float | None) -> Row:
+def _row(what: str, shape: str, rounds: Sequence[Sequence[float]], target: Target | None) -> Row:
     """A percentile needs many samples, so it is that of all rounds; its spread is the medians'."""
     taken = [one for round_ in rounds for one in round_]
     p50, p99 = percentile(taken, 50), percentile(taken, 99)
@@ -202,6 +204,6 @@ def _row(what: str, shape: str, rounds: Sequence[Sequence[float]], target_ms: fl
         what=what,
         shape=f"{shape}, {len(taken)} samples",
         measured=f"p50 {p50:.2f} ms, p99 {p99:.2f} ms ({spread})",
-        target="" if target_ms is None else f"p99 < {target_ms:.0f} ms",
-        is_reached=None if target_ms is None else p99 < target_ms,
+        target="" if target is None else f"p{target[0]} < {target[1]:.0f} ms",
+        is_reached=None if target is None else percentile(taken, target[0]) < target[1],
     )

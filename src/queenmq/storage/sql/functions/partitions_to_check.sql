@@ -20,27 +20,33 @@ LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
     c_fresh_max CONSTANT integer := 5000;
+    v_queue_ids uuid[];
+    v_is_changed boolean;
     v_fresh uuid[];
+    v_count bigint;
 BEGIN
     IF p_partition_name IS NOT NULL THEN
         RETURN ARRAY(
             SELECT p.id FROM queen.queues q JOIN queen.partitions p ON p.queue_id = q.id
             WHERE q.name = p_queue_name AND p.name = p_partition_name);
     END IF;
-    IF p_horizon IS NULL OR EXISTS (
-        SELECT FROM queen.queues_in_scope(p_queue_name, p_namespace, p_task) q
-        WHERE q.changed_xid >= p_horizon)
-    THEN
+    IF p_horizon IS NULL THEN
         RETURN NULL;
     END IF;
-    v_fresh := ARRAY(
-        SELECT m.partition_id
-        FROM queen.queues_in_scope(p_queue_name, p_namespace, p_task) q
-        JOIN queen.messages m ON m.queue_id = q.id AND m.xid >= p_horizon
-        LIMIT c_fresh_max);
-    IF cardinality(v_fresh) = c_fresh_max THEN
+    SELECT array_agg(q.id), bool_or(q.changed_xid >= p_horizon) INTO v_queue_ids, v_is_changed
+    FROM queen.queues_in_scope(p_queue_name, p_namespace, p_task) q;
+    IF v_is_changed THEN
         RETURN NULL;
     END IF;
-    RETURN ARRAY(SELECT DISTINCT u.id FROM unnest(v_fresh || p_known_ids) AS u (id));
+    SELECT array_agg(DISTINCT f.partition_id), count(*) INTO v_fresh, v_count
+    FROM (SELECT m.partition_id FROM queen.messages m
+          WHERE m.queue_id = ANY (v_queue_ids) AND m.xid >= p_horizon LIMIT c_fresh_max) f;
+    IF v_count = c_fresh_max THEN
+        RETURN NULL;
+    END IF;
+    IF v_count = 0 OR cardinality(p_known_ids) = 0 THEN
+        RETURN coalesce(v_fresh, p_known_ids);
+    END IF;
+    RETURN ARRAY(SELECT u.id FROM unnest(v_fresh) AS u (id) UNION SELECT u.id FROM unnest(p_known_ids) AS u (id));
 END
 $$;

@@ -63,31 +63,19 @@ BEGIN
         next_due_ms := NULL;
         is_complete := true;
         IF v_ids IS NULL OR cardinality(v_ids) > 0 THEN
-            WITH pending AS MATERIALIZED (
-                SELECT s.*, s.due_at <= v_now AS is_due
-                FROM queen.pending_partitions(
-                    v_asked.queue_name, v_asked.namespace, v_asked.task, v_asked.consumer_group, v_ids) s
-            ), ready AS (
-                SELECT p.partition_id, p.priority, p.last_served_at FROM pending p WHERE p.is_due
-                ORDER BY p.priority DESC, p.last_served_at NULLS FIRST LIMIT p_limit + 1
-            ), held AS (
-                SELECT p.partition_id, p.due_at, p.why FROM pending p WHERE NOT p.is_due
-                ORDER BY p.due_at LIMIT 5 * p_limit + 1
-            )
-            SELECT coalesce(r.ids[1 : p_limit], '{}'), coalesce(h.ids[1 : 5 * p_limit], '{}'),
-                   coalesce(left(h.whys, 5 * p_limit), ''),
-                   extract(epoch FROM h.next_due - v_now)::double precision * 1000,
-                   coalesce(cardinality(r.ids), 0) <= p_limit
-                   AND coalesce(cardinality(h.ids), 0) <= 5 * p_limit
+            SELECT coalesce((array_agg(p.partition_id ORDER BY p.priority DESC, p.last_served_at NULLS FIRST)
+                             FILTER (WHERE p.due_at <= v_now))[1 : p_limit], '{}'),
+                   coalesce((array_agg(p.partition_id ORDER BY p.due_at, p.partition_id)
+                             FILTER (WHERE p.due_at > v_now))[1 : 5 * p_limit], '{}'),
+                   coalesce(left(string_agg(p.why, '' ORDER BY p.due_at, p.partition_id)
+                                 FILTER (WHERE p.due_at > v_now), 5 * p_limit), ''),
+                   extract(epoch FROM min(p.due_at) FILTER (WHERE p.due_at > v_now AND p.due_at < 'infinity')
+                                      - v_now)::double precision * 1000,
+                   count(*) FILTER (WHERE p.due_at <= v_now) <= p_limit
+                   AND count(*) FILTER (WHERE p.due_at > v_now) <= 5 * p_limit
             INTO partition_ids, held_ids, held_whys, next_due_ms, is_complete
-            FROM (SELECT array_agg(y.partition_id ORDER BY y.priority DESC, y.last_served_at NULLS FIRST)
-                         AS ids FROM ready y) r
-            CROSS JOIN (
-                SELECT array_agg(d.partition_id ORDER BY d.due_at, d.partition_id) AS ids,
-                       string_agg(d.why, '' ORDER BY d.due_at, d.partition_id) AS whys,
-                       min(d.due_at) FILTER (WHERE d.due_at < 'infinity') AS next_due
-                FROM held d
-            ) h;
+            FROM queen.pending_partitions(
+                v_asked.queue_name, v_asked.namespace, v_asked.task, v_asked.consumer_group, v_ids) p;
         END IF;
         RETURN NEXT;
     END LOOP;
