@@ -137,6 +137,24 @@ async def test_push_to_another_partition_during_the_call_of_a_waiting_pop_is_del
         assert _data(await poll.receive()) == ["new"]
 
 
+@PLACES
+async def test_ack_at_one_broker_wakes_the_pop_that_waits_at_another(
+    patient_brokers: Brokers, partition: str | None
+) -> None:
+    """The partition was leased; the ack leaves a message behind that only the other one wants."""
+    (url, elsewhere), queue = (one.url for one in patient_brokers), unique()
+    async with Wire(url) as wire, Wire(elsewhere) as poll, Wire(elsewhere) as other:
+        assert (await wire.push(queue, 1, partition="p")).status == 201
+        assert (await wire.push(queue, 2, partition="p")).status == 201
+        first = await wire.pop(queue, partition="p")
+        poll.send("GET", pop_path(queue, partition=partition, wait=True, timeout=_WAIT_MS))
+        await other.settle()
+        # Answered once everything has been looked at; from now on the first one is parked.
+        assert await other.pop(queue, partition=partition) == []
+        assert (await wire.ack(first))[0]["success"]
+        assert _data(await poll.receive()) == [2]
+
+
 #: What keeps a message back for a second, and where a pop waits for it.
 DUE = [
     (column, place)
