@@ -54,12 +54,10 @@ class PopBoard:
 
     def add_ready(self, pool: Pool, partition_id: UUID) -> bool:
         """The partition has work; whether somebody waits for it."""
+        pool.mark_ready(partition_id)
         if pool.scope.queue is None:
             # Several queues, highest priority first: only a look-up knows where this one stands.
-            pool.mark_ready(partition_id)
             pool.hold_ready(self.tick)
-        else:
-            pool.mark_ready(partition_id)
         if pool.waiting_count:
             self.dirty[pool] = None
             return True

@@ -67,7 +67,7 @@ class PopCalls:
         self._on_end = on_end
         self._free_slots = list(range(slots))
         self._reads = asyncio.Semaphore(slots)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def has_free_slot(self) -> bool:
@@ -77,11 +77,12 @@ class PopCalls:
         """Make the call for these on a free slot."""
         self.spawn(self._call(self._free_slots.pop(), assignments))
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run on the side, until drained."""
         task = asyncio.create_task(work, name="pop-call")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def drain(self) -> None:
         """Wait for everything in flight."""
@@ -215,8 +216,7 @@ class PopCalls:
             if not one.is_auto_ack
         ]
         if releases:
-            release = asyncio.create_task(self._release(releases), name="pop-release")
-            await asyncio.wait([release], timeout=_RELEASE_S)
+            await asyncio.wait([self.spawn(self._release(releases))], timeout=_RELEASE_S)
 
     def _break(self, intention: Intention, pool: Pool, error: QueenError) -> None:
         """The call failed. Once more alone; then who may wait goes on waiting: the database may

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from queenmq.engine.decision import Decision, Plan
 from queenmq.engine.intention import StateTimes
+from queenmq.engine.pop_board import count_skipped
 
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _MILLISECONDS = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1_000)
@@ -123,8 +124,8 @@ class PopMetrics(Collector):
         if plan.assignments:
             self._viable.inc(len(plan.assignments))
             self._assigned.inc(sum(len(one.partition_ids) for one in plan.assignments))
-        for pool, decision in plan.skipped:
-            self._skipped.labels(decision.value).inc(pool.waiting_count)
+        for decision, count in count_skipped(plan).items():
+            self._skipped.labels(decision.value).inc(count)
 
     def doubled(self, count: int) -> None:
         """Assignments that the last check has stopped."""

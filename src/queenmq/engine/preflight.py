@@ -21,7 +21,7 @@ from queenmq.engine.pop_metrics import PopMetrics
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.ready_index import Pool
 
-#: Partitions asked for in one look-up per pool and kind.
+#: Partitions to try that one look-up may bring per pool.
 _LIMIT = 1_000
 #: Pools polled at this interval or slower are asked the cheaper question first ...
 _QUIET_MS = 500

@@ -152,7 +152,7 @@ class Pool:
 
     def mark_ready(self, partition_id: UUID) -> None:
         """The partition may have work; one that is already in the row keeps its place."""
-        if len(self.ready) < READY_MAX:
+        if len(self.ready) < READY_MAX or partition_id in self.ready:
             self.held.pop(partition_id, None)
             self.ready[partition_id] = None
         else:
