@@ -65,8 +65,11 @@ class AskedStore:
     async def pop_sm_resolve(
         self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
     ) -> Any:
-        in_time = asks[: self.pairs_max]
-        return await Question(lambda: [self._database.resolve(one, limit=limit) for one in in_time])
+        def act() -> Any:
+            in_time = [self._database.resolve(one, limit=limit) for one in asks[: self.pairs_max]]
+            return in_time + [None] * (len(asks) - len(in_time))
+
+        return await Question(act)
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Any:
         return await Question(lambda: [self._database.has_pending(one) for one in asks])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -71,7 +72,7 @@ async def look_up(
             row["next_due_ms"],
             row["horizon"],
         )
-        for row in rows
+        for row in sorted(rows, key=itemgetter("pair"))
     ]
 
 

@@ -49,8 +49,8 @@ class MessageStore(Protocol):
 
     async def pop_sm_resolve(
         self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
-    ) -> list[Resolved]:
-        """What each place has to deliver; answers of the first asks when time runs out."""
+    ) -> Sequence[Resolved | None]:
+        """What each place has to deliver; None for those that time did not suffice for."""
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
         """Whether each place has anything to deliver."""

@@ -149,16 +149,20 @@ class Preflight:
         started = now_ms()
         results = await self._store.pop_sm_resolve(asks, limit=_LIMIT, budget_ms=self._budget_ms)
         now = now_ms()
+        reached = [result for result in results if result is not None]
         self._metrics.looked_up(
-            len(results),
-            sum(len(result.partition_ids) for result in results),
+            len(reached),
+            sum(len(result.partition_ids) for result in reached),
             took_ms=now - started,
         )
-        for pool, ask, (held, doubts), result in zip(pools, asks, told, results, strict=False):
+        unreached: dict[Pool, None] = {}
+        for pool, ask, (held, doubts), result in zip(pools, asks, told, results, strict=True):
+            if result is None:
+                unreached[pool] = None
+                continue
             pool.learn(result, held, tick=tick, doubts=doubts)
             self._learnt(pool, ask, result, started=started, now=now)
         # Out of time; they come first in the next one.
-        unreached = dict.fromkeys(pools[len(results) :])
         self._board.dry = {**unreached, **self._board.dry}
 
     def _learnt(

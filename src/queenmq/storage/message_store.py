@@ -85,11 +85,14 @@ class PostgresMessageStore:
 
     async def pop_sm_resolve(
         self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
-    ) -> list[Resolved]:
+    ) -> list[Resolved | None]:
         rows = await self._database.fetch(
             self._sql["pop_sm_resolve"], *_ask_columns(asks), limit, budget_ms
         )
-        return [Resolved(*row) for row in rows]
+        found: list[Resolved | None] = [None] * len(asks)
+        for pair, *columns in rows:
+            found[pair - 1] = Resolved(*columns)
+        return found
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
         answers: Sequence[bool] = await self._database.fetch_value(

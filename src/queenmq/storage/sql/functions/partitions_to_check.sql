@@ -1,52 +1,59 @@
--- The partitions of a scope in which a group may have found work since a search that saw everything.
+-- For many (scope, consumer group) pairs: the partitions in which each may have found work since a search that
+-- saw everything.
 --
--- Arguments: p_partition_name names the one partition to look at. Otherwise p_horizon is the transaction
--- horizon of the last search (NULL: there was none) and p_known_ids are the partitions which that search,
--- or anything since, left behind with messages.
--- Result: partition ids; NULL means all of the scope. Everything that was not visible to the last search was
--- written by a transaction at or above its horizon, so what is new is found without a look at what is not.
--- More new messages than c_fresh_max, or a queue that was changed otherwise, are cheaper to search whole.
--- Plans as its callers have set it.
+-- Arguments: parallel arrays, one element per pair. p_partition_names names the one partition to look at.
+-- Otherwise p_horizons has the transaction horizon of the pair's last search (NULL: there was none), and the
+-- partitions which that search, or anything since, left behind with messages are the pair's part of
+-- p_known_ids: p_known_counts says how many, one pair's after the other's.
+-- Result: the pairs in their order with their partition ids; NULL means all of the scope. Everything that was
+-- not visible to the last search was written by a transaction at or above its horizon, so what is new is found
+-- without a look at what is not. More than 5,000 new messages, or a queue that was changed otherwise, are
+-- cheaper to search whole.
 CREATE OR REPLACE FUNCTION queen.partitions_to_check(
-    p_queue_name text,
-    p_partition_name text,
-    p_namespace text,
-    p_task text,
-    p_horizon xid8,
-    p_known_ids uuid[]
+    p_queue_names text[],
+    p_partition_names text[],
+    p_namespaces text[],
+    p_tasks text[],
+    p_consumer_groups text[],
+    p_horizons xid8[],
+    p_known_ids uuid[],
+    p_known_counts integer[]
 )
-RETURNS uuid[]
-LANGUAGE plpgsql STABLE
+RETURNS TABLE (
+    pair integer,
+    queue_name text,
+    partition_name text,
+    namespace text,
+    task text,
+    consumer_group text,
+    partition_ids uuid[]
+)
+LANGUAGE sql STABLE
 AS $$
-DECLARE
-    c_fresh_max CONSTANT integer := 5000;
-    v_queue_ids uuid[];
-    v_is_changed boolean;
-    v_fresh uuid[];
-    v_count bigint;
-BEGIN
-    IF p_partition_name IS NOT NULL THEN
-        RETURN ARRAY(
-            SELECT p.id FROM queen.queues q JOIN queen.partitions p ON p.queue_id = q.id
-            WHERE q.name = p_queue_name AND p.name = p_partition_name);
-    END IF;
-    IF p_horizon IS NULL THEN
-        RETURN NULL;
-    END IF;
-    SELECT array_agg(q.id), bool_or(q.changed_xid >= p_horizon) INTO v_queue_ids, v_is_changed
-    FROM queen.queues_in_scope(p_queue_name, p_namespace, p_task) q;
-    IF v_is_changed THEN
-        RETURN NULL;
-    END IF;
-    SELECT array_agg(DISTINCT f.partition_id), count(*) INTO v_fresh, v_count
-    FROM (SELECT m.partition_id FROM queen.messages m
-          WHERE m.queue_id = ANY (v_queue_ids) AND m.xid >= p_horizon LIMIT c_fresh_max) f;
-    IF v_count = c_fresh_max THEN
-        RETURN NULL;
-    END IF;
-    IF v_count = 0 OR cardinality(p_known_ids) = 0 THEN
-        RETURN coalesce(v_fresh, p_known_ids);
-    END IF;
-    RETURN ARRAY(SELECT u.id FROM unnest(v_fresh) AS u (id) UNION SELECT u.id FROM unnest(p_known_ids) AS u (id));
-END
+    SELECT a.n::integer, a.queue_name, a.partition_name, a.namespace, a.task, a.consumer_group,
+           CASE WHEN a.partition_name IS NOT NULL THEN ARRAY(
+                    SELECT p.id FROM queen.queues q JOIN queen.partitions p ON p.queue_id = q.id
+                    WHERE q.name = a.queue_name AND p.name = a.partition_name)
+                WHEN a.since IS NULL OR f.is_changed OR f.count = 5000 THEN NULL
+                WHEN f.count = 0 OR a.known = 0 THEN coalesce(f.ids, a.known_ids)
+                ELSE ARRAY(SELECT u.id FROM unnest(f.ids) AS u (id)
+                           UNION SELECT u.id FROM unnest(a.known_ids) AS u (id)) END
+    FROM (
+        SELECT u.*, p_known_ids[sum(u.known) OVER w - u.known + 1 : sum(u.known) OVER w] AS known_ids
+        FROM unnest(p_queue_names, p_partition_names, p_namespaces, p_tasks, p_consumer_groups,
+                    p_horizons, p_known_counts) WITH ORDINALITY
+            AS u (queue_name, partition_name, namespace, task, consumer_group, since, known, n)
+        WINDOW w AS (ORDER BY u.n)
+    ) a
+    LEFT JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM queen.queues_in_scope(a.queue_name, a.namespace, a.task) q
+                       WHERE q.changed_xid >= a.since) AS is_changed,
+               array_agg(DISTINCT m.partition_id) AS ids, count(*)
+        FROM (SELECT m.partition_id
+              FROM queen.queues_in_scope(a.queue_name, a.namespace, a.task) q
+              CROSS JOIN LATERAL (SELECT m.partition_id FROM queen.messages m
+                                  WHERE m.queue_id = q.id AND m.xid >= a.since LIMIT 5000) m
+              LIMIT 5000) m
+    ) f ON a.partition_name IS NULL AND a.since IS NOT NULL
+    ORDER BY a.n
 $$;

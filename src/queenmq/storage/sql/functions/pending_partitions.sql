@@ -57,13 +57,13 @@ AS $$
             ON c.partition_id = a.partition_id AND c.consumer_group = p_consumer_group
         WHERE a.queue_id = q.id
     ) l
-    LEFT JOIN queen.consumer_groups_metadata g
-        ON l.cursor_seq IS NULL AND g.queue_name = q.name AND g.partition_name = ''
-        AND g.consumer_group = p_consumer_group AND g.subscription_mode = 'timestamp'
-        -- A start of the partition's own may be earlier; the lease knows.
-        AND NOT EXISTS (SELECT FROM queen.consumer_groups_metadata o
-                        WHERE o.queue_name = q.name AND o.consumer_group = p_consumer_group
-                          AND o.partition_name <> '')
     WHERE l.last_seq > greatest(coalesce(l.cursor_seq, 0), l.first_seq - 1)
-      AND (g.subscription_timestamp IS NULL OR l.last_message_created_at >= g.subscription_timestamp)
+      AND (l.cursor_seq IS NOT NULL OR l.last_message_created_at >= coalesce((
+              SELECT g.subscription_timestamp FROM queen.consumer_groups_metadata g
+              WHERE g.queue_name = q.name AND g.partition_name = '' AND g.consumer_group = p_consumer_group
+                AND g.subscription_mode = 'timestamp'
+                -- A start of the partition's own may be earlier; the lease knows.
+                AND NOT EXISTS (SELECT FROM queen.consumer_groups_metadata o
+                                WHERE o.queue_name = q.name AND o.consumer_group = p_consumer_group
+                                  AND o.partition_name <> '')), '-infinity'))
 $$;

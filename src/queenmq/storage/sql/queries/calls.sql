@@ -25,8 +25,8 @@ SELECT name::text FROM queen.queues
 WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR task = $2);
 
 -- name: pop_sm_resolve
-SELECT is_found, is_complete, partition_ids, held_ids, held_whys, next_due_ms, horizon
-FROM queen.pop_sm_resolve($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8, $9, $10) ORDER BY pair;
+SELECT pair, is_found, is_complete, partition_ids, held_ids, held_whys, next_due_ms, horizon
+FROM queen.pop_sm_resolve($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8, $9, $10);
 
 -- name: has_pending_messages
 SELECT queen.has_pending_messages($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8);
