@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,13 +83,18 @@ class Broker:
 
 
 @contextlib.contextmanager
-def running_broker(*, workers: int, database: BenchDatabase | None = None) -> Iterator[Broker]:
+def running_broker(
+    *,
+    workers: int,
+    database: BenchDatabase | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Broker]:
     """A broker, with an empty database of its own unless it is given one, gone without a trace at
-    the end.
+    the end. Settings are variables of its environment.
     """
     home = Path(tempfile.mkdtemp(prefix="queen-bench-"))
     try:
-        broker = _start(home, workers, database)
+        broker = _start(home, workers, database, settings or {})
         try:
             yield broker
         finally:
@@ -98,7 +103,9 @@ def running_broker(*, workers: int, database: BenchDatabase | None = None) -> It
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _start(home: Path, workers: int, database: BenchDatabase | None) -> Broker:
+def _start(
+    home: Path, workers: int, database: BenchDatabase | None, settings: Mapping[str, str]
+) -> Broker:
     log = home / "broker.log"
     data_dir = database.data_dir if database else home / "data"
     where = ["--database-url", database.url] if database else ["--data-dir", str(data_dir)]
@@ -106,6 +113,7 @@ def _start(home: Path, workers: int, database: BenchDatabase | None) -> Broker:
     with log.open("w") as errors:
         process = subprocess.Popen(
             [*command, *where, "--log-level", "warning"],
+            env={**os.environ, "QUEEN_SPOOL_DIR": str(home / "spool"), **settings},
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

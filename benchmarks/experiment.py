@@ -45,9 +45,9 @@ class Context:
         """Tell whoever waits how far it is."""
         print(f"{self.name}: {text}", flush=True)
 
-    def broker(self, database: BenchDatabase) -> AbstractContextManager[Broker]:
-        """A broker on a database of the experiment's own."""
-        return running_broker(workers=self.workers, database=database)
+    def broker(self, database: BenchDatabase, **settings: str) -> AbstractContextManager[Broker]:
+        """A broker on a database of the experiment's own; settings as QUEEN_NAME="value"."""
+        return running_broker(workers=self.workers, database=database, settings=settings)
 
 
 class Module(Protocol):

@@ -11,7 +11,7 @@ FROM queen.push_messages(
     ARRAY(SELECT p FROM generate_series(1, cardinality($1::uuid[])) p, generate_series(1, $2::integer) n),
     NULL, NULL,
     array_fill($3::text, ARRAY[cardinality($1::uuid[]) * $2::integer]),
-    NULL, NULL, NULL);
+    NULL, NULL, ARRAY[cardinality($1::uuid[]) * $2::integer], NULL, 0, false, false, NULL);
 
 -- name: settle
 VACUUM (ANALYZE);

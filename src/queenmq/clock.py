@@ -8,3 +8,8 @@ import time
 def now_ms() -> float:
     """Milliseconds of a clock that never goes back; for deadlines and durations only."""
     return time.monotonic() * 1000
+
+
+def unix_ms() -> int:
+    """Milliseconds since 1970, as others reckon them; for ids and dates only."""
+    return time.time_ns() // 1_000_000

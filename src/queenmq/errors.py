@@ -6,10 +6,16 @@
     │   ├── RequestTooLarge         a bound on size was passed (413)
     │   └── NotFound                the named thing does not exist (404)
     ├── LeaseLost                   the lease is not live any more (409)
+    ├── Conflict                    the thing is in a state that does not allow it (409)
     ├── TransactionRefused          a transaction was rolled back; its text says why
     ├── PartitionGone               a cached partition id was deleted meanwhile; look it up again
     ├── PartitionBusy               another transaction holds the partition; retry later (503)
     ├── StorageUnavailable          the database cannot be reached or did not answer (503)
+    ├── Overloaded                  too much waits already; nothing was done, retry later (429)
+    │   ├── OperationQueueFull      too many operations wait in a partition
+    │   └── SpoolFull               the spool on disk holds as much as it may
+    ├── SpoolFailed                 the spool's disk did not take or give back a record (503)
+    ├── ClaimLost                   somebody else runs the operations now
     ├── StorageRejected             the database refused what it was given
     └── MigrationError              the schema cannot be brought up to date
 
@@ -18,9 +24,14 @@ A message is one sentence: the thing, its value, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from uuid import UUID
+
 #: SQLSTATEs raised by our own SQL functions; their meaning is in the code, never in the text.
 PARTITION_GONE = "QN001"
 QUEUE_FULL = "QN002"
+OPERATION_QUEUE_FULL = "QN003"
+CLAIM_LOST = "QN004"
 ACK_REFUSED = "QN010"
 LEASE_LOST = "QN011"
 DUPLICATE_PUSH = "QN012"
@@ -50,6 +61,10 @@ class LeaseLost(QueenError):
     """The lease has expired, was completed, or never was."""
 
 
+class Conflict(QueenError):
+    """The thing named in the request is in a state that does not allow it."""
+
+
 class TransactionRefused(QueenError):
     """A transaction was rolled back as a whole."""
 
@@ -64,6 +79,43 @@ class PartitionBusy(QueenError):
 
 class StorageUnavailable(QueenError):
     """The database cannot be reached, or broke off in the middle."""
+
+    def __init__(self, text: str, *, is_in_doubt: bool = False, is_suspicious: bool = True) -> None:
+        super().__init__(text)
+        #: The call was sent, so it may have been carried out all the same.
+        self.is_in_doubt = is_in_doubt
+        #: Whether it may be the database as a whole.
+        self.is_suspicious = is_suspicious
+
+
+class Overloaded(QueenError):
+    """Too much waits already. The request was not begun; it may be sent again after a while."""
+
+    def __init__(self, text: str, *, depth: int = 0, retry_after_s: int = 1) -> None:
+        super().__init__(text)
+        #: How many wait already.
+        self.depth = depth
+        self.retry_after_s = retry_after_s
+
+
+class OperationQueueFull(Overloaded):
+    """Too many operations wait in these partitions for another one to join them."""
+
+    def __init__(self, text: str, *, partition_ids: Collection[UUID] = ()) -> None:
+        super().__init__(text)
+        self.partition_ids = partition_ids
+
+
+class SpoolFull(Overloaded):
+    """The spool holds as much as it may; the database has to come back first."""
+
+
+class SpoolFailed(QueenError):
+    """The spool could not be written or read; the text has the system's reason."""
+
+
+class ClaimLost(QueenError):
+    """Operations that this broker had claimed were taken over by another."""
 
 
 class StorageRejected(QueenError):

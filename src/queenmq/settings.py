@@ -22,6 +22,8 @@ PREFIX = "QUEEN_"
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Bound = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=86_400_000)]
+#: Above 1 a threshold is seldom reached.
+Pressure = Annotated[float, msgspec.Meta(gt=0, le=100)]
 
 
 #: Variables without our prefix that work too.
@@ -42,10 +44,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1  # Processes that share the port.
     database_url: str | None = None  # PostgreSQL to use; none starts an embedded one.
     data_dir: str = "queen-data"  # Where the embedded PostgreSQL keeps its data.
+    spool_dir: str | None = None  # Where pushes are kept in an outage; by default below data_dir.
+    spool_max_bytes: Count = 1024 * 1024 * 1024  # Largest spool; more is refused.
     db_pool_size: Annotated[int, msgspec.Meta(ge=4, le=500)] = 16  # Connections per process.
     db_prepared_statements: bool = True  # Off behind a pooler that does not keep them.
     db_command_timeout_ms: Bound = 30_000  # A statement that takes longer is given up.
     db_connect_timeout_ms: Bound = 5_000  # How long one connection attempt may take.
+    db_hang_ms: Bound = 3_000  # A call that takes longer has the database looked at.
     wake_listen: bool = True  # LISTEN for pushes made elsewhere; off behind a transaction pooler.
     wake_interval_ms: Milliseconds = 20  # At most one notification per interval is sent.
     push_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Push calls in flight.
@@ -66,7 +71,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     smart_poll_max_interval_ms: Bound = 1_000  # Re-checks slow down to this.
     ack_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Ack calls in flight.
     ack_rows_max: Count = 2_000  # Acks merged into one call.
-    ack_waiting_max: Count = 50_000  # Ack requests that may wait; more are refused.
+    enable_load_management: bool = True  # Queue or refuse operations under load.
+    load_push_threshold: Pressure = 0.7  # Pushes are queued from this pressure on.
+    load_push_queue_max: Count = 10_000  # Queued operations; under load more are refused.
+    load_partition_queue_max: Bound = 1_000  # Operations that may wait in one partition.
+    load_ack_threshold: Pressure = 0.8  # Acks count as under load; they are served all the same.
+    load_ack_queue_max: Count = 50_000  # Ack requests that may wait; more are refused.
+    load_pop_threshold: Pressure = 0.95  # Pops are refused from this pressure on.
+    load_age_limit_ms: Bound = 1_000  # A push or ack that waits this long is a pressure of 1.
+    load_lag_limit_ms: Bound = 500  # An event loop that is this late is a pressure of 1.
+    load_release_ratio: Annotated[float, msgspec.Meta(gt=0, le=1)] = (
+        0.7  # Load is over below this share of the threshold.
+    )
     default_batch_size: Count = 1  # Messages of a pop that names no batch.
     default_timeout_ms: Bound = 30_000  # Wait of a long poll that names no timeout.
     default_subscription_mode: Literal["", "all", "new"] = ""  # Mode of a group that names none.

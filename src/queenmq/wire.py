@@ -69,6 +69,20 @@ class PushFailed(Struct):
     queueName: str
 
 
+class PushBuffered(Struct, omit_defaults=True):
+    """An item that was accepted and is stored later: as an operation, or from the spool."""
+
+    index: int
+    status: str
+    queue: str
+    partition: str
+    transactionId: str | None = None
+    operationId: str | None = None
+    queuePosition: int | None = None
+    estimatedWait: str | None = None
+    reason: str | None = None
+
+
 class AckItem(Struct):
     """One message to settle."""
 
@@ -136,10 +150,12 @@ class TransactionPush(Struct, tag_field="type", tag="push"):
 
     index: int
     success: bool
-    transactionId: str
-    messageId: str
+    transactionId: str | None
+    messageId: str | None
     partitionId: str
     queueName: str
+    #: The item waits behind operations of its partition.
+    operationId: str | None = None
 
 
 class TransactionAck(Struct, tag_field="type", tag="ack"):
@@ -175,6 +191,7 @@ class QueueOptions(Struct):
     encryptionEnabled: bool = False
     maxWaitTimeSeconds: Natural = 0
     onPoison: Literal["dlq", "block", "skip"] = "dlq"
+    onFailedOperation: Literal["stop", "continue"] = "stop"
 
 
 class ConfigureRequest(Struct):
@@ -184,6 +201,12 @@ class ConfigureRequest(Struct):
     namespace: str | None = None
     task: str | None = None
     options: QueueOptions | None = None
+
+
+class SwitchRequest(Struct):
+    """POST /api/v1/system/maintenance and /api/v1/system/maintenance/pop."""
+
+    enabled: bool
 
 
 encode = msgspec.json.Encoder().encode

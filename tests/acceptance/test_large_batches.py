@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import asyncpg
 import pytest
@@ -16,6 +17,13 @@ pytestmark = pytest.mark.db
 
 Connect = Callable[[], Awaitable[asyncpg.Connection]]
 SOON_MS = int(SOON_S * 1000) - 5000
+#: A partition by name is leased without a look-up, which would need the held table, too.
+LARGE: dict[str, Any] = {
+    "partition": "Default",
+    "batch": 50,
+    "wait": True,
+    "timeout": SOON_MS,
+}
 READING = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
     " AND query LIKE '%pop_sm_fetch%' AND wait_event_type = 'Lock'"
@@ -65,7 +73,7 @@ async def test_session_killed_between_lease_and_read_leaves_no_lease_behind(
     await api.configure(queue, leaseTime=600)
     await api.push(queue, *range(50))
     async with held_reads(connect):
-        pop = asyncio.create_task(api.data(queue, batch=50, wait=True, timeout=SOON_MS))
+        pop = asyncio.create_task(api.data(queue, **LARGE))
         await database.execute("SELECT pg_terminate_backend($1)", await reader_pid(database))
     # Long before the lease would have run out.
     assert await pop == list(range(50))
@@ -78,7 +86,7 @@ async def test_caller_that_leaves_between_lease_and_read_frees_the_messages(
     await api.configure(queue, leaseTime=600)
     await api.push(queue, *range(50))
     async with held_reads(connect):
-        pop = asyncio.create_task(api.pop(queue, batch=50, wait=True, timeout=SOON_MS))
+        pop = asyncio.create_task(api.pop(queue, **LARGE))
         await reader_pid(database)
         pop.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -109,12 +109,24 @@ def push_arguments(items: Sequence[Item]) -> list[Any]:
 
 
 async def push(
-    session: asyncpg.Connection, *items: Item, lock_timeout_ms: int | None = None
+    session: asyncpg.Connection,
+    *items: Item,
+    lock_timeout_ms: int | None = None,
+    queued: Sequence[UUID] | None = None,
+    queue_max: int = 1_000,
+    looks_first: bool = False,
+    is_accepted: bool = False,
 ) -> Pushed:
-    """One push call."""
+    """One push call, for one request."""
     row = await session.fetchrow(
-        "SELECT message_ids, outcomes FROM queen.push_messages($1, $2, $3, $4, $5, $6, $7, $8)",
+        "SELECT message_ids, outcomes FROM queen.push_messages("
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         *push_arguments(items),
+        [len(items)],
+        queued,
+        queue_max,
+        looks_first,
+        is_accepted,
         lock_timeout_ms,
     )
     assert row is not None
@@ -215,7 +227,7 @@ async def transaction(
     """One call of run_transaction."""
     row = await session.fetchrow(
         "SELECT * FROM queen.run_transaction("
-        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+        "$1, $2, $3, $4, $5, $6, $7, 1000, $8, $9, $10, $11, $12, $13, $14, $15)",
         *push_arguments(items),
         *ack_arguments(acks),
         list(leases),

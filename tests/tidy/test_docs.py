@@ -97,13 +97,16 @@ def served_routes() -> set[str]:
         ack=anything,
         transactions=anything,
         queues=anything,
+        operations=anything,
+        system=anything,
         health=anything,
         metrics=anything,
     )
     found = {f"{method} {path}" for method, path in routes._hot}
     for route in routes._router.routes:
         assert isinstance(route, app.Route)
-        found.add(f"{route.app._method} {route.path}")  # type: ignore[attr-defined]
+        methods = route.app._endpoints  # type: ignore[attr-defined]
+        found |= {f"{method} {route.path}" for method in methods}
     return {re.sub(r"\{[^}]*\}", "{}", name) for name in found}
 
 

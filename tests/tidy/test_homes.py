@@ -45,7 +45,11 @@ HOMES = {
         [
             SRC + "clock.py",
             SRC + "client/retry.py",
+            SRC + "engine/operation_processor.py",
             SRC + "engine/pop_calls.py",
+            # The last pushes of a spool may be drained by another process.
+            SRC + "engine/push_spool.py",
+            SRC + "storage/outage.py",
             SRC + "services/runner.py",
             SRC + "storage/wake_listener.py",
         ],
@@ -76,14 +80,17 @@ ENGINE_SHELLS = {
     "ack_service",
     "catalogue",
     "dispatcher",
-    "operation_queue",
+    "load_manager",
+    "maintenance",
+    "operation_processor",
     "pop_calls",
     "pop_desk",
     "pop_service",
     "preflight",
+    "push_entry",
     "push_lanes",
     "push_service",
-    "spool",
+    "push_spool",
     "transaction_service",
 }
 IMPURE = {"asyncio", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}

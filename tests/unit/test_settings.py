@@ -73,7 +73,9 @@ class TestPrecedence:
 
 
 class TestValues:
-    @pytest.mark.parametrize("name", [name for name in FIELDS if name != "database_url"])
+    @pytest.mark.parametrize(
+        "name", [name for name in FIELDS if name not in ("database_url", "spool_dir")]
+    )
     def test_every_setting_can_come_from_the_environment(self, name: str) -> None:
         default = getattr(Settings(), name)
         text = str(default).lower() if isinstance(default, bool) else str(default)
@@ -95,6 +97,9 @@ class TestValues:
     def test_a_database_may_be_named(self) -> None:
         url = "postgresql://queen@db/queen"
         assert load(environ={"QUEEN_DATABASE_URL": url}).database_url == url
+
+    def test_the_spool_may_be_elsewhere(self) -> None:
+        assert load(environ={"QUEEN_SPOOL_DIR": "/var/spool/queen"}).spool_dir == "/var/spool/queen"
 
     @pytest.mark.parametrize("name", ["database_url", "port", "config"])
     def test_an_empty_variable_counts_as_not_given(self, name: str) -> None:
@@ -152,6 +157,21 @@ class TestPopSettings:
         assert found.smart_poll_max_intentions == 200
         assert found.smart_poll_preflight_timeout_ms == 50
 
+    def test_defaults_of_the_load_manager(self) -> None:
+        found = load(environ={})
+        assert found.enable_load_management
+        assert (found.load_push_threshold, found.load_push_queue_max) == (0.7, 10_000)
+        assert (found.load_ack_threshold, found.load_ack_queue_max) == (0.8, 50_000)
+        assert found.load_pop_threshold == 0.95
+        assert (found.load_age_limit_ms, found.load_lag_limit_ms) == (1_000, 500)
+        assert found.load_release_ratio == 0.7
+
+    def test_a_threshold_may_be_a_fraction_or_a_whole_number(self, write_config: Any) -> None:
+        assert load(environ={"QUEEN_LOAD_POP_THRESHOLD": "0.25"}).load_pop_threshold == 0.25
+        assert load(config=write_config("load_pop_threshold = 2"), environ={}) == Settings(
+            load_pop_threshold=2.0
+        )
+
     def test_the_least_interval_may_not_be_above_the_most(self) -> None:
         text = refusal(environ={"QUEEN_SMART_POLL_MIN_INTERVAL_MS": "2000"})
         assert "smart_poll_min_interval_ms 2000" in text
@@ -207,6 +227,19 @@ class TestRefusals:
             ("smart_poll_preflight_timeout_ms", "0"),
             ("smart_poll_min_interval_ms", "0"),
             ("smart_poll_max_interval_ms", str(2**31)),
+            ("enable_load_management", "maybe"),
+            ("load_push_threshold", "0"),
+            ("load_push_threshold", "100.1"),
+            ("load_push_threshold", "nan"),
+            ("load_push_threshold", "high"),
+            ("load_ack_threshold", "-1"),
+            ("load_pop_threshold", "inf"),
+            ("load_push_queue_max", "0"),
+            ("load_ack_queue_max", "0"),
+            ("load_age_limit_ms", "0"),
+            ("load_lag_limit_ms", "0"),
+            ("load_release_ratio", "0"),
+            ("load_release_ratio", "1.01"),
             ("max_name_length", "256"),
             ("default_subscription_mode", "old"),
             ("log_format", "xml"),

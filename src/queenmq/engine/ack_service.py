@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from queenmq.clock import now_ms
 from queenmq.engine.batcher import Batcher
 from queenmq.engine.dispatcher import Dispatcher
 from queenmq.engine.operation import AckItem, AckResult, PartitionKey
 from queenmq.engine.ports import MessageStore
-from queenmq.errors import PartitionBusy, QueenError, StorageRejected, StorageUnavailable
+from queenmq.errors import Overloaded, PartitionBusy, QueenError, StorageRejected
 
 _STUCK_CALLS_MAX = 2
 
@@ -21,9 +22,10 @@ Freed = Callable[[UUID, PartitionKey, str], None]
 class AckEntry:
     """One ack request on its way through a call."""
 
-    __slots__ = ("future", "items", "keys", "weight")
+    __slots__ = ("arrived_ms", "future", "items", "keys", "weight")
 
     def __init__(self, items: Sequence[AckItem], future: asyncio.Future[list[AckResult]]) -> None:
+        self.arrived_ms = now_ms()
         self.items = items
         self.future = future
         self.weight = len(items)
@@ -56,13 +58,23 @@ class AckService:
             "ack", Batcher(calls_max=calls_max, weight_max=rows_max), self._run, _fail
         )
 
+    @property
+    def depth(self) -> int:
+        """How many requests wait for a call."""
+        return self._dispatcher.depth
+
+    def oldest_ms(self, now: float) -> float:
+        """How long the oldest request has waited for a call."""
+        first = self._dispatcher.first
+        return 0.0 if first is None else now - first.arrived_ms
+
     async def ack(self, items: Sequence[AckItem]) -> list[AckResult]:
         """Settle the items of one request; one result per item, in order."""
         if not items:
             return []
-        if self._dispatcher.depth >= self._waiting_max:
-            raise StorageUnavailable(
-                f"{self._waiting_max} acks already wait; nothing was changed, try again"
+        if (depth := self._dispatcher.depth) >= self._waiting_max:
+            raise Overloaded(
+                f"{depth} acks already wait; nothing was changed, try again", depth=depth
             )
         entry = AckEntry(items, asyncio.get_running_loop().create_future())
         self._dispatcher.add(entry)

@@ -42,6 +42,11 @@ class Batcher(Generic[E]):
         return len(self._waiting)
 
     @property
+    def first(self) -> E | None:
+        """The request that has waited longest, or nearly so."""
+        return self._waiting[0] if self._waiting else None
+
+    @property
     def calls(self) -> int:
         """How many calls are in flight."""
         return len(self._taken)
@@ -53,6 +58,12 @@ class Batcher(Generic[E]):
     def put_back(self, entries: Iterable[E]) -> None:
         """Requests of a call that has to be made again; they keep their place before all others."""
         self._waiting.extendleft(reversed(list(entries)))
+
+    def take_waiting(self) -> list[E]:
+        """Everything that waits, out of the row."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        return waiting
 
     def take(self) -> list[E]:
         """The requests of the next call; empty when no slot is free or everything has to wait.

@@ -37,6 +37,15 @@ class Dispatcher(Generic[E]):
         """How many requests wait for a call."""
         return len(self._batcher)
 
+    @property
+    def first(self) -> E | None:
+        """The request that has waited longest for a call."""
+        return self._batcher.first
+
+    def take_waiting(self) -> list[E]:
+        """Everything that waits for a call, out of the row."""
+        return self._batcher.take_waiting()
+
     def add(self, entry: E) -> None:
         """Queue a request; it leaves with the next call, once the running callbacks are done."""
         self._batcher.add(entry)
@@ -66,7 +75,8 @@ class Dispatcher(Generic[E]):
         except Exception:
             # run() answers its callers in every case; reaching this is a defect, so say it loudly.
             logger.exception("a %s call broke", self._name, extra={"event": "call_broke"})
-            self._fail(batch, StorageUnavailable("internal error; the server log has the details"))
+            text = "internal error; the server log has the details"
+            self._fail(batch, StorageUnavailable(text, is_in_doubt=True))
         finally:
             self._batcher.finish(batch)
             self._pump()

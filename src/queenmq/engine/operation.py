@@ -6,7 +6,7 @@ database and how many requests are joined into one call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -49,16 +49,82 @@ class PushItems:
     trace_ids: list[UUID | None] | None = None
     producer_subs: list[str | None] | None = None
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether every item has an id, by which storing it twice is noticed."""
+        return self.transaction_ids is not None and None not in self.transaction_ids
+
+
+class PushCall(NamedTuple):
+    """The items of one or more push requests, and how to store them."""
+
+    items: PushItems
+    refs: Sequence[PartitionRef]
+    #: Items of each request.
+    request_sizes: Sequence[int]
+    #: Partitions whose items are queued as operations, whether or not others wait there.
+    queued_ids: Collection[UUID] = ()
+    #: What finds no room in its queue is not refused but queued.
+    is_accepted: bool = False
+
+
+class Pushed(NamedTuple):
+    """What became of the items of a call, in order; see push_messages for the letters."""
+
+    ids: Sequence[str | None]
+    outcomes: str
+    positions: Sequence[int | None] | None
+
 
 class PushOutcome(NamedTuple):
     """What became of the items of a push, in order.
 
-    outcomes has a letter per item: q queued, d duplicate, f refused because the queue is full.
+    outcomes has a letter per item: q queued, d duplicate, f refused because the queue is full; b
+    and s wait as an operation, whose id takes the place of the message id; p is kept on disk
+    because of the database and m because of maintenance, and the transaction id takes its place.
     """
 
     refs: Sequence[PartitionRef]
     message_ids: Sequence[str | None]
     outcomes: str
+    #: Places in line, where an item waits as an operation.
+    positions: Sequence[int | None] | None = None
+
+    @property
+    def queued_ids(self) -> set[str]:
+        """The operations that wait."""
+        if self.positions is None:
+            return set()
+        pairs = zip(self.message_ids, self.positions, strict=True)
+        return {one for one, position in pairs if one is not None and position is not None}
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether some of it waits, because of load or an outage."""
+        return self.positions is not None or "p" in self.outcomes
+
+
+class ClaimedOperation(NamedTuple):
+    """A queued push that this broker is to run."""
+
+    id: UUID
+    partition_id: UUID
+    queue_name: str
+    partition_name: str
+    retry_count: int
+    max_retries: int
+    was_stuck: bool
+
+    @property
+    def key(self) -> PartitionKey:
+        return PartitionKey(self.queue_name, self.partition_name)
+
+
+class WaitingOperations(NamedTuple):
+    """How many operations wait to be run, and for how long the oldest does."""
+
+    operations: int
+    oldest_s: float
 
 
 class Scope(NamedTuple):
@@ -192,10 +258,9 @@ class LeaseRelease(NamedTuple):
 
 
 class TransactionOutcome(NamedTuple):
-    """A committed transaction: of each push the message id, of each ack what it led to."""
+    """A committed transaction: what became of its pushes, and of each ack what it led to."""
 
-    refs: Sequence[PartitionRef]
-    message_ids: Sequence[str]
+    pushed: PushOutcome
     is_dlq: Sequence[bool]
     #: The ack's partition, where it can be popped again at once.
     freed: Sequence[PartitionKey | None]

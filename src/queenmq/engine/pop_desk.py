@@ -10,7 +10,7 @@ from queenmq.clock import now_ms
 from queenmq.engine.intention import Intention, PopAnswer, StateTimes
 from queenmq.engine.operation import PopRequest
 from queenmq.engine.pop_machine import PopEvent, PopState
-from queenmq.errors import QueenError, StorageUnavailable
+from queenmq.errors import Overloaded, QueenError, StorageUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,9 @@ class PopDesk:
     def admit(self, request: PopRequest, *, tick: int) -> Intention:
         """A new pop; its `answer` is a future of PopAnswer."""
         if self._inside >= self._waiting_max:
-            raise StorageUnavailable(f"{self._waiting_max} pops already wait; try again later")
+            raise Overloaded(
+                f"{self._inside} pops already wait; try again later", depth=self._inside
+            )
         now = now_ms()
         self._inside += 1
         self._on_count(self._inside, now)

@@ -86,6 +86,11 @@ class PopService:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0.0
 
+    @property
+    def depth(self) -> int:
+        """How many pops could be tried now and wait for a slot. Parked ones wait for messages."""
+        return sum(min(pool.waiting_count, len(pool.ready)) for pool in self._board.dirty)
+
     # What the routes call.
 
     def submit(self, request: PopRequest) -> Intention:

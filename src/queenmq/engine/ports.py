@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from queenmq.engine.operation import (
     AckItem,
     AckResult,
+    ClaimedOperation,
     Fetched,
     LeaseRelease,
     PartitionKey,
     PartitionRef,
     PopCandidate,
     PopGrant,
+    PushCall,
+    Pushed,
     PushItems,
     Renewal,
     ResolveAsk,
@@ -22,6 +25,7 @@ from queenmq.engine.operation import (
     Scope,
     Subscription,
     TransactionOutcome,
+    WaitingOperations,
 )
 
 
@@ -37,9 +41,9 @@ class MessageStore(Protocol):
         """Those of the named partitions that exist."""
 
     async def push_messages(
-        self, items: PushItems, refs: Sequence[PartitionRef], *, lock_timeout_ms: int
-    ) -> tuple[Sequence[str | None], str]:
-        """Store all items or none; the ids and outcome letters in item order."""
+        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+    ) -> Pushed:
+        """Store or queue all items or none; look for operations first where some are likely."""
 
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         """The partitions whose row another transaction holds."""
@@ -83,6 +87,84 @@ class MessageStore(Protocol):
         acks: Sequence[AckItem],
         required_leases: Sequence[UUID],
         *,
+        queue_max: int,
         lock_timeout_ms: int,
     ) -> TransactionOutcome:
         """Push and ack in one transaction."""
+
+
+class OperationStore(Protocol):
+    """The operation queue as whoever runs it sees it."""
+
+    async def claim(
+        self, worker: str, token: UUID, *, partitions_max: int, items_max: int
+    ) -> Sequence[ClaimedOperation]:
+        """Take operations to run, in the order of each partition."""
+
+    async def run(self, ids: Sequence[UUID], token: UUID, *, lock_timeout_ms: int) -> int:
+        """Store what they push and complete them, all or none; the number of messages."""
+
+    async def release(
+        self,
+        ids: Sequence[UUID],
+        token: UUID,
+        *,
+        failed_id: UUID | None = None,
+        error: str | None = None,
+        is_counted: bool = False,
+        delay_ms: int = 0,
+    ) -> None:
+        """Give back what was not run, noting what is wrong with one of them."""
+
+    async def count_waiting(self) -> WaitingOperations:
+        """How many there are to run."""
+
+
+class KeptPush(Protocol):
+    """A push request that was kept on disk; no items when it cannot be read."""
+
+    @property
+    def items(self) -> PushItems | None: ...
+
+
+class KeptPushes(Protocol):
+    """Requests as they were appended, and where they end."""
+
+    @property
+    def records(self) -> Sequence[KeptPush]: ...
+
+    @property
+    def end(self) -> Any: ...
+
+
+class PushJournal(Protocol):
+    """Requests on disk, in the order in which all processes of the broker appended them."""
+
+    @property
+    def pending(self) -> int:
+        """Requests that are not drained."""
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the last of them are being drained."""
+
+    async def append(self, items: PushItems) -> Sequence[str]:
+        """Keep a request; it is safe when this returns. The transaction ids of its items."""
+
+    async def try_lead(self) -> bool:
+        """Become the one process that drains, if there is none."""
+
+    async def release_lead(self) -> None:
+        """Let another one drain."""
+
+    async def read(self, *, records_max: int, bytes_max: int) -> KeptPushes:
+        """The next requests to drain."""
+
+    async def advance(self, end: Any) -> None:
+        """Requests up to here are drained."""
+
+    async def set_closing(self, value: bool) -> None:
+        """Tell all processes that the end is near."""
+
+    async def set_aside(self, record: Any, reason: str) -> None:
+        """Keep a request that cannot be drained, apart from the others."""

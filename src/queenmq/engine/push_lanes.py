@@ -17,7 +17,7 @@ from queenmq.clock import now_ms
 from queenmq.errors import PartitionBusy
 
 if TYPE_CHECKING:
-    from queenmq.engine.push_service import PushEntry
+    from queenmq.engine.push_entry import PushEntry
 
 #: Longest and shortest lock wait of one try; the more lanes share the connections, the shorter.
 _TRY_MS_MAX = 1_000

@@ -1,26 +1,31 @@
 """Push: joins concurrent requests into few database calls and answers each with its own result.
 
-Three things may stop a call without being the fault of every request in it, and each is put right
+Some things may stop a call without being the fault of every request in it, and each is put right
 here: a partition that another transaction holds (PartitionBusy) moves, with its requests and in
-order, to a lane of its own; a partition that was deleted (PartitionGone) is looked up again; data
-that the database refuses (StorageRejected) fails the one request that carries it.
+order, to a lane of its own; a partition that was deleted (PartitionGone) is looked up again; one
+where too many operations wait (OperationQueueFull) and data that the database refuses
+(StorageRejected) fail the requests that are about them. When the database cannot be reached, a
+request goes to the spool.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
-from uuid import UUID
+from dataclasses import dataclass
 
 from queenmq.clock import now_ms
 from queenmq.engine.batcher import Batcher
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.dispatcher import Dispatcher
-from queenmq.engine.operation import PartitionRef, PushItems, PushOutcome
+from queenmq.engine.operation import PartitionRef, Pushed, PushItems, PushOutcome
 from queenmq.engine.ports import MessageStore
+from queenmq.engine.push_entry import PushEntry, fail_all, merge, unanswered
 from queenmq.engine.push_lanes import PushLanes
+from queenmq.engine.push_spool import PushSpool
 from queenmq.errors import (
+    OperationQueueFull,
+    Overloaded,
     PartitionBusy,
     PartitionGone,
     QueenError,
@@ -28,103 +33,87 @@ from queenmq.errors import (
     StorageUnavailable,
 )
 
-V = TypeVar("V")
-
 #: A queue that is deleted again and again while it is pushed to is not worth more tries.
 _ATTEMPTS_MAX = 5
 
 
-class PushEntry:
-    """One push request on its way through a call."""
+@dataclass(frozen=True, slots=True)
+class PushLimits:
+    """The bounds of the push path; the settings page explains each."""
 
-    __slots__ = ("attempts", "deadline_ms", "future", "items", "keys", "refs", "weight")
-
-    def __init__(
-        self,
-        items: PushItems,
-        refs: list[PartitionRef],
-        future: asyncio.Future[PushOutcome],
-        deadline_ms: float,
-    ) -> None:
-        self.items = items
-        self.future = future
-        self.deadline_ms = deadline_ms
-        self.weight = len(items.payloads)
-        self.attempts = 0
-        self.set_refs(refs)
-
-    def set_refs(self, refs: list[PartitionRef]) -> None:
-        self.refs = refs
-        self.keys: set[UUID] = {ref.partition_id for ref in refs}
-
-    def answer(self, outcome: PushOutcome) -> None:
-        if not self.future.done():
-            self.future.set_result(outcome)
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-
-
-def merge(entries: Sequence[PushEntry]) -> tuple[PushItems, list[PartitionRef]]:
-    """The items of several requests as one, in order."""
-    if len(entries) == 1:
-        return entries[0].items, entries[0].refs
-    merged = PushItems(
-        keys=[key for entry in entries for key in entry.items.keys],
-        payloads=[payload for entry in entries for payload in entry.items.payloads],
-        transaction_ids=_merge_column(entries, lambda items: items.transaction_ids),
-        trace_ids=_merge_column(entries, lambda items: items.trace_ids),
-        producer_subs=_merge_column(entries, lambda items: items.producer_subs),
-    )
-    return merged, [ref for entry in entries for ref in entry.refs]
-
-
-def _merge_column(
-    entries: Sequence[PushEntry], column: Callable[[PushItems], list[V | None] | None]
-) -> list[V | None] | None:
-    if all(column(entry.items) is None for entry in entries):
-        return None
-    merged: list[V | None] = []
-    for entry in entries:
-        merged.extend(column(entry.items) or [None] * entry.weight)
-    return merged
+    calls_max: int
+    rows_max: int
+    waiting_max: int
+    lock_timeout_ms: int
+    wait_ms: int
 
 
 class PushService:
-    """The push path of a broker."""
+    """The push path of a broker.
+
+    `queue_max` says how many operations may wait in a partition now, `has_operations` whether any
+    wait at all; `on_pushed` and `on_queued` are told what was stored and how many operations were
+    queued.
+    """
 
     def __init__(
         self,
         store: MessageStore,
         catalogue: Catalogue,
+        spool: PushSpool,
+        limits: PushLimits,
         *,
-        calls_max: int,
-        rows_max: int,
-        waiting_max: int,
-        lock_timeout_ms: int,
-        wait_ms: int,
+        queue_max: Callable[[], int],
+        has_operations: Callable[[], bool],
         on_pushed: Callable[[Iterable[PartitionRef]], None],
+        on_queued: Callable[[int], None],
     ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._waiting_max = waiting_max
-        self._lock_timeout_ms = lock_timeout_ms
-        self._wait_ms = wait_ms
+        self._spool = spool
+        self._limits = limits
+        self._queue_max = queue_max
+        self._has_operations = has_operations
         self._on_pushed = on_pushed
+        self._on_queued = on_queued
+        calls_max, rows_max = limits.calls_max, limits.rows_max
         self._dispatcher: Dispatcher[PushEntry] = Dispatcher(
-            "push", Batcher(calls_max=calls_max, weight_max=rows_max), self._run, _fail
+            "push", Batcher(calls_max=calls_max, weight_max=rows_max), self._run, fail_all
         )
         self._lanes = PushLanes(self._store_entries, calls_max=calls_max, rows_max=rows_max)
 
-    async def push(self, items: PushItems) -> PushOutcome:
-        """Store the items of one request, all or none, and wake who waits for them."""
+    @property
+    def depth(self) -> int:
+        """How many requests wait for a call or for a held partition."""
+        return self._dispatcher.depth + self._lanes.depth
+
+    def oldest_ms(self, now: float) -> float:
+        """How long the oldest request has waited for a call. Lanes wait for others, not for us."""
+        first = self._dispatcher.first
+        return 0.0 if first is None else now - (first.deadline_ms - self._limits.wait_ms)
+
+    async def push(self, items: PushItems, *, is_queued: bool = False) -> PushOutcome:
+        """Store the items of one request, all or none, and wake who waits for them.
+
+        With `is_queued` they become operations that are run later. When they cannot go to the
+        database now, they are kept on disk.
+        """
         if not items.payloads:
             return PushOutcome([], [], "")
-        if self._dispatcher.depth + self._lanes.depth >= self._waiting_max:
-            raise StorageUnavailable(
-                f"{self._waiting_max} pushes already wait; nothing was stored, try again"
+        if (depth := self.depth) >= self._limits.waiting_max:
+            raise Overloaded(
+                f"{depth} pushes already wait; nothing was stored, try again", depth=depth
             )
+        if self._spool.is_needed and (kept := await self._spool.take(items)) is not None:
+            return kept
+        try:
+            return await self._send(items, is_queued=is_queued)
+        except StorageUnavailable as error:
+            if error.is_in_doubt and not items.is_repeatable:
+                raise
+            return await self._spool.keep(items)
+
+    async def _send(self, items: PushItems, *, is_queued: bool) -> PushOutcome:
         get = self._catalogue.get
         refs = [get(key) for key in items.keys]
         known = (
@@ -133,8 +122,42 @@ class PushService:
             else [ref for ref in refs if ref is not None]
         )
         future: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
-        self._add(PushEntry(items, known, future, now_ms() + self._wait_ms))
+        deadline_ms = now_ms() + self._limits.wait_ms
+        self._add(PushEntry(items, known, future, deadline_ms, is_queued=is_queued))
         return await future
+
+    async def store_accepted(
+        self, requests: Sequence[PushItems]
+    ) -> list[PushOutcome | BaseException]:
+        """Store requests that were answered before, in order: none is refused for want of room,
+        and what a held partition keeps from being stored is queued.
+        """
+        keys = {key for items in requests for key in items.keys}
+        refs = {ref.key: ref for ref in await self._catalogue.ensure(list(keys))}
+        deadline_ms = now_ms() + self._limits.wait_ms
+
+        def add(items: PushItems, *, is_queued: bool) -> asyncio.Future[PushOutcome]:
+            future: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
+            mine = [refs[key] for key in items.keys]
+            self._add(
+                PushEntry(items, mine, future, deadline_ms, is_queued=is_queued, is_accepted=True)
+            )
+            return future
+
+        # All are added before any is waited for: one deadline, so a lane gives up all or none.
+        futures = [add(items, is_queued=False) for items in requests]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        held = [at for at, result in enumerate(results) if isinstance(result, PartitionBusy)]
+        futures = [add(requests[at], is_queued=True) for at in held]
+        again = await asyncio.gather(*futures, return_exceptions=True)
+        for at, result in zip(held, again, strict=True):
+            results[at] = result
+        return results
+
+    def database_down(self) -> None:
+        """Nobody shall wait for a call that will not be made: what waits goes to the spool."""
+        error = StorageUnavailable("the database is down; try again")
+        fail_all(self._dispatcher.take_waiting(), error)
 
     async def drain(self) -> None:
         """Wait until every push has its answer."""
@@ -150,7 +173,7 @@ class PushService:
         if not entries:
             return
         try:
-            await self._store_entries(entries, self._lock_timeout_ms)
+            await self._store_entries(entries, self._limits.lock_timeout_ms)
         except PartitionBusy:
             await self._divert(unanswered(entries))
 
@@ -160,7 +183,7 @@ class PushService:
             keys = sorted({key for entry in entries for key in entry.keys})
             busy = await self._store.find_busy_partitions(keys)
         except QueenError as error:
-            _fail(entries, error)
+            fail_all(entries, error)
             return
         free = []
         for entry in entries:
@@ -175,31 +198,52 @@ class PushService:
 
         Raises PartitionBusy only; what is not answered then has not been stored.
         """
-        items, refs = merge(entries)
+        call = merge(entries)
         try:
-            message_ids, outcomes = await self._store.push_messages(
-                items, refs, lock_timeout_ms=lock_timeout_ms
+            pushed = await self._store.push_messages(
+                call,
+                queue_max=self._queue_max(),
+                looks_first=self._has_operations(),
+                lock_timeout_ms=lock_timeout_ms,
             )
         except PartitionBusy:
             raise
         except PartitionGone:
             await self._look_up_again(entries)
-        except StorageRejected as error:
-            if len(entries) == 1:
-                _fail(entries, error)
-                return
-            # Somebody's data is at fault, and only they shall hear of it.
+        except (StorageRejected, OperationQueueFull) as error:
+            await self._store_apart(entries, error, lock_timeout_ms)
+        except QueenError as error:
+            fail_all(entries, error)
+        else:
+            self._on_pushed({ref.partition_id: ref for ref in call.refs}.values())
+            self._answer(entries, pushed)
+
+    async def _store_apart(
+        self, entries: list[PushEntry], error: QueenError, lock_timeout_ms: int
+    ) -> None:
+        """Somebody's data or partition is at fault, and only they shall hear of it."""
+        if len(entries) == 1:
+            fail_all(entries, error)
+        else:
             for entry in entries:
                 await self._store_entries([entry], lock_timeout_ms)
-        except QueenError as error:
-            _fail(entries, error)
-        else:
-            self._on_pushed({ref.partition_id: ref for ref in refs}.values())
-            at = 0
-            for entry in entries:
-                end = at + entry.weight
-                entry.answer(PushOutcome(entry.refs, message_ids[at:end], outcomes[at:end]))
-                at = end
+
+    def _answer(self, entries: list[PushEntry], pushed: Pushed) -> None:
+        at = 0
+        queued: set[str] = set()
+        for entry in entries:
+            end = at + entry.weight
+            positions = pushed.positions[at:end] if pushed.positions is not None else None
+            if positions is not None and not any(positions):
+                positions = None
+            outcome = PushOutcome(
+                entry.refs, pushed.ids[at:end], pushed.outcomes[at:end], positions
+            )
+            queued |= outcome.queued_ids
+            entry.answer(outcome)
+            at = end
+        if queued:
+            self._on_queued(len(queued))
 
     async def _look_up_again(self, entries: list[PushEntry]) -> None:
         self._catalogue.forget(key for entry in entries for key in entry.items.keys)
@@ -215,13 +259,3 @@ class PushService:
             except QueenError as error:
                 entry.fail(error)
         self._dispatcher.put_back(unanswered(entries))
-
-
-def unanswered(entries: Iterable[PushEntry]) -> list[PushEntry]:
-    """Those that are neither stored nor refused; only they may be tried again."""
-    return [entry for entry in entries if not entry.future.done()]
-
-
-def _fail(entries: Iterable[PushEntry], error: QueenError) -> None:
-    for entry in entries:
-        entry.fail(error)

@@ -29,13 +29,17 @@ class TransactionService:
         catalogue: Catalogue,
         *,
         lock_timeout_ms: int,
+        queue_max: Callable[[], int],
         on_pushed: Callable[[Iterable[PartitionRef]], None],
+        on_queued: Callable[[int], None],
         on_freed: Freed,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._lock_timeout_ms = lock_timeout_ms
+        self._queue_max = queue_max
         self._on_pushed = on_pushed
+        self._on_queued = on_queued
         self._on_freed = on_freed
         self._slots = asyncio.Semaphore(_CALLS_MAX)
         self._waiting = 0
@@ -60,11 +64,18 @@ class TransactionService:
             refs = await self._catalogue.ensure(items.keys)
             try:
                 outcome = await self._store.run_transaction(
-                    items, refs, acks, required_leases, lock_timeout_ms=self._lock_timeout_ms
+                    items,
+                    refs,
+                    acks,
+                    required_leases,
+                    queue_max=self._queue_max(),
+                    lock_timeout_ms=self._lock_timeout_ms,
                 )
             except PartitionGone:
                 self._catalogue.forget(items.keys)
                 continue
+            if queued := outcome.pushed.queued_ids:
+                self._on_queued(len(queued))
             self._on_pushed({ref.partition_id: ref for ref in refs}.values())
             for ack, key in zip(acks, outcome.freed, strict=True):
                 if key is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
@@ -19,10 +19,12 @@ from queenmq.server.responses import json_answer
 from queenmq.server.routes.ack import AckRoute
 from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
+from queenmq.server.routes.operations import OperationRoutes
 from queenmq.server.routes.pop import PREFIX as POP_PREFIX
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
 from queenmq.server.routes.queues import QueueRoutes
+from queenmq.server.routes.system import SystemRoutes
 from queenmq.server.routes.transactions import TransactionRoutes
 
 logger = logging.getLogger(__name__)
@@ -59,6 +61,8 @@ class App:
         ack: AckRoute,
         transactions: TransactionRoutes,
         queues: QueueRoutes,
+        operations: OperationRoutes,
+        system: SystemRoutes,
         health: HealthRoutes,
         metrics: MetricsRoutes,
     ) -> None:
@@ -77,6 +81,15 @@ class App:
                 _route("/api/v1/resources/queues/{queue:name}", queues.delete, "DELETE"),
                 _route("/api/v1/queues/{queue:name}/clear", queues.clear, "DELETE"),
                 _route("/api/v1/dlq", queues.dead_letters, "GET"),
+                _route("/api/v1/operations", operations.list, "GET"),
+                _route("/api/v1/operations/stats", operations.stats, "GET"),
+                _route("/api/v1/operations/{operation_id}", operations.show, "GET"),
+                _route("/api/v1/operations/{operation_id}/retry", operations.retry, "POST"),
+                _route("/api/v1/operations/{operation_id}/discard", operations.discard, "POST"),
+                _routes("/api/v1/system/maintenance", GET=system.show, POST=system.switch),
+                _routes(
+                    "/api/v1/system/maintenance/pop", GET=system.show_pop, POST=system.switch_pop
+                ),
                 _route("/health", health.health, "GET"),
                 _route("/health/live", health.live, "GET"),
                 _route("/health/ready", health.ready, "GET"),
@@ -144,19 +157,23 @@ class _Endpoint:
     by Starlette itself, and not in JSON.
     """
 
-    def __init__(self, method: str, endpoint: Endpoint) -> None:
-        self._method = method
-        self._endpoint = endpoint
+    def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
+        self._endpoints = endpoints
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        method = scope["method"]
-        if method != self._method and (method, self._method) != ("HEAD", "GET"):
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        endpoint = self._endpoints.get(method)
+        if endpoint is None:
             await _wrong_method(scope, receive, send)
             return
         parse_path(scope["raw_path"])
-        response = await self._endpoint(Request(scope, receive))
+        response = await endpoint(Request(scope, receive))
         await response(scope, receive, send)
 
 
 def _route(path: str, endpoint: Endpoint, method: str) -> Route:
-    return Route(path, _Endpoint(method, endpoint))
+    return _routes(path, **{method: endpoint})
+
+
+def _routes(path: str, **endpoints: Endpoint) -> Route:
+    return Route(path, _Endpoint(endpoints))

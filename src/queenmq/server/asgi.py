@@ -9,7 +9,7 @@ from typing import Any
 
 from queenmq import wire
 from queenmq.errors import QueenError, RequestTooLarge
-from queenmq.server.error_responses import RETRY_AFTER, status_of
+from queenmq.server.error_responses import body_of, retry_after_s, status_of
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -79,6 +79,6 @@ async def send_empty(send: Send, headers: tuple[Header, ...] = ()) -> None:
 
 async def send_error(send: Send, error: QueenError) -> None:
     """Answer with the status and sentence of an error."""
-    status = status_of(error)
-    headers = ((b"retry-after", RETRY_AFTER.encode()),) if status == 503 else ()
-    await send_json(send, status, wire.encode({"error": str(error)}), headers)
+    seconds = retry_after_s(error)
+    headers = () if seconds is None else ((b"retry-after", str(seconds).encode()),)
+    await send_json(send, status_of(error), wire.encode(body_of(error)), headers)

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from queenmq.clock import now_ms
 from queenmq.storage.database import PoolUse
+from queenmq.storage.spool import SpoolStats
 
 # A second series per counter, for its time of birth, is noise: all are born with the process.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -21,9 +22,20 @@ prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 class BrokerMetrics(Collector):
     """Uptime, processor time, memory and database connections of one broker process."""
 
-    def __init__(self, registry: CollectorRegistry, *, pool_use: Callable[[], PoolUse]) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        pool_use: Callable[[], PoolUse],
+        spool_stats: Callable[[], SpoolStats],
+        is_down: Callable[[], bool],
+        is_maintenance: Callable[[], bool],
+    ) -> None:
         self._started_ms = now_ms()
         self._pool_use = pool_use
+        self._spool_stats = spool_stats
+        self._is_down = is_down
+        self._is_maintenance = is_maintenance
         ProcessCollector(namespace="queen", registry=registry)
         registry.register(self)
 
@@ -47,10 +59,22 @@ class BrokerMetrics(Collector):
         yield _gauge("queen_uptime_seconds", "Since the start of the process.", self.uptime_s)
         yield _counter("queen_cpu_user_microseconds", "Time in user mode.", used.ru_utime * 1e6)
         yield _counter("queen_cpu_system_microseconds", "Time in the system.", used.ru_stime * 1e6)
-        yield _gauge("queen_db_pool_size", "Connections that are open.", pool.size)
+        yield _gauge("queen_db_pool_size", "Connections there may be.", pool.size)
         yield _gauge("queen_db_pool_idle", "Open connections without work.", pool.idle)
-        yield _gauge("queen_db_pool_active", "Open connections in use.", pool.size - pool.idle)
+        yield _gauge("queen_db_pool_active", "Connections in use.", pool.in_use)
         yield _gauge("queen_db_pool_waiting", "Calls that wait for a connection.", pool.waiting)
+        yield from self._collect_spool()
+
+    def _collect_spool(self) -> Iterable[Metric]:
+        spool, prefix = self._spool_stats(), "queen_file_buffer_"
+        yield _gauge(prefix + "pending", "Push requests kept on disk.", spool.pending_records)
+        yield _gauge(prefix + "pending_bytes", "Their size.", spool.pending_bytes)
+        yield _gauge(prefix + "failed", "Requests set aside for good.", spool.aside_records)
+        healthy = _gauge(prefix + "db_healthy", "1 while the database works.", not self._is_down())
+        yield healthy
+        yield _gauge(
+            "queen_maintenance_mode_enabled", "1 while pushes are buffered.", self._is_maintenance()
+        )
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

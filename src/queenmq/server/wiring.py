@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from uuid import UUID
 
 from prometheus_client import CollectorRegistry
@@ -13,27 +13,40 @@ from prometheus_client import CollectorRegistry
 from queenmq.engine.ack_service import AckService
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.decision import Room
-from queenmq.engine.operation import PartitionKey, PartitionRef
+from queenmq.engine.load import OperationType
+from queenmq.engine.load_metrics import LoadMetrics
+from queenmq.engine.maintenance import Maintenance
+from queenmq.engine.operation import PartitionKey, PartitionRef, PushItems, PushOutcome
+from queenmq.engine.operation_metrics import OperationMetrics
+from queenmq.engine.operation_processor import OperationProcessor
 from queenmq.engine.pop_metrics import PopMetrics
 from queenmq.engine.pop_service import PopLimits, PopService
-from queenmq.engine.push_service import PushService
+from queenmq.engine.push_service import PushLimits, PushService
+from queenmq.engine.push_spool import PushSpool
 from queenmq.engine.subscriptions import Subscriptions
 from queenmq.engine.transaction_service import TransactionService
 from queenmq.server.app import App
+from queenmq.server.load_wiring import make_load_manager
 from queenmq.server.metrics import BrokerMetrics
 from queenmq.server.routes.ack import AckRoute
 from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
+from queenmq.server.routes.operations import OperationRoutes
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
 from queenmq.server.routes.queues import QueueRoutes
+from queenmq.server.routes.system import SystemRoutes
 from queenmq.server.routes.transactions import TransactionRoutes
 from queenmq.services.janitor import Janitor
 from queenmq.services.runner import Runner
+from queenmq.services.switches import Switches
 from queenmq.settings import Settings
 from queenmq.storage.admin_store import AdminStore
 from queenmq.storage.database import Database
 from queenmq.storage.message_store import PostgresMessageStore
+from queenmq.storage.operation_store import PostgresOperationStore
+from queenmq.storage.push_journal import SpoolJournal
+from queenmq.storage.spool import Spool, SpoolStats
 from queenmq.storage.wake_listener import WakeListener
 
 
@@ -53,14 +66,12 @@ class Broker:
         limits = _pop_limits(settings)
         metrics = PopMetrics(registry, slots=limits.slots)
         self._pop = PopService(store, self._catalogue, metrics, limits)
-        self._push = PushService(
-            store, self._catalogue, on_pushed=self._pushed, **_push_limits(settings)
-        )
+        self._make_push(store, registry)
         self._ack = AckService(
             store,
             calls_max=settings.ack_calls_max,
             rows_max=settings.ack_rows_max,
-            waiting_max=settings.ack_waiting_max,
+            waiting_max=settings.load_ack_queue_max,
             lock_timeout_ms=settings.push_lock_timeout_ms,
             wait_ms=settings.push_wait_ms,
             on_freed=self._freed,
@@ -69,9 +80,20 @@ class Broker:
             store,
             self._catalogue,
             lock_timeout_ms=settings.push_wait_ms,
+            queue_max=self._queue_max,
             on_pushed=self._pushed,
+            on_queued=self._processor.tell,
             on_freed=self._freed,
         )
+        self._load = make_load_manager(
+            settings,
+            self._database,
+            push=self._push,
+            ack=self._ack,
+            pop=self._pop,
+            operations=self._operations,
+        )
+        LoadMetrics(registry, self._load)
         self._wake = WakeListener(
             store,
             url,
@@ -79,19 +101,76 @@ class Broker:
             is_listening=settings.wake_listen,
             on_wake=self._pop.pushed_elsewhere,
         )
-        self._runner = Runner([Janitor(admin)])
+        self._make_app(store, admin, transactions, registry)
+
+    def _make_push(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
+        """The push path with what it falls back on: operation queue, spool, maintenance."""
+        self._operation_store = PostgresOperationStore(self._database)
+        self._operations = OperationMetrics(registry)
+        self._processor = OperationProcessor(
+            self._operation_store,
+            self._operations,
+            worker=f"{os.uname().nodename}:{os.getpid()}",
+            lock_timeout_ms=self._settings.push_lock_timeout_ms,
+            is_engaged=lambda: OperationType.PUSH in self._load.pressure.engaged,
+            on_stored=self._operations_stored,
+        )
+        self._spool = PushSpool(is_down=self._is_down, store=self._store_accepted)
+        self._maintenance = Maintenance(
+            read=self._operation_store.read_state,
+            write=self._operation_store.write_state,
+            on_push=self._buffer,
+        )
+        self._push = PushService(
+            store,
+            self._catalogue,
+            self._spool,
+            _push_limits(self._settings),
+            queue_max=self._queue_max,
+            has_operations=lambda: self._operations.depth > 0,
+            on_pushed=self._pushed,
+            on_queued=self._processor.tell,
+        )
+
+    def _make_app(
+        self,
+        store: PostgresMessageStore,
+        admin: AdminStore,
+        transactions: TransactionService,
+        registry: CollectorRegistry,
+    ) -> None:
+        settings = self._settings
+        self._runner = Runner([Janitor(admin, self._operation_store), Switches(self._maintenance)])
         self._health = HealthRoutes(admin)
-        push = PushRoute(self._push, settings)
+        push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         self.app = App(
             push=push,
-            pop=PopRoute(self._pop, self._subscriptions, settings),
-            ack=AckRoute(self._ack, settings),
+            pop=PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings),
+            ack=AckRoute(self._ack, self._load, settings),
             transactions=TransactionRoutes(transactions, store, settings),
             queues=QueueRoutes(admin, settings, on_changed=self._queue_changed),
+            operations=OperationRoutes(
+                self._operation_store,
+                self._operations,
+                pressure=lambda: self._load.pressure.value,
+                on_retry=lambda: self._processor.tell(0),
+            ),
+            system=SystemRoutes(
+                self._maintenance,
+                settings,
+                spool_stats=self._spool_stats,
+                is_down=self._is_down,
+            ),
             health=self._health,
             metrics=MetricsRoutes(
                 registry,
-                BrokerMetrics(registry, pool_use=self._database.pool_use),
+                BrokerMetrics(
+                    registry,
+                    pool_use=self._database.pool_use,
+                    spool_stats=self._spool_stats,
+                    is_down=self._is_down,
+                    is_maintenance=lambda: self._maintenance.is_push,
+                ),
                 count_messages=lambda: push.messages,
             ),
         )
@@ -99,6 +178,17 @@ class Broker:
     async def start(self) -> None:
         """Connect and begin background work."""
         await self._database.open()
+        self._database.watch.on_change = self._database_changed
+        state = await self._operation_store.read_state()
+        await self._maintenance.refresh()
+        self._spool_files = Spool(
+            _spool_path(self._settings, state["database_id"]),
+            bytes_max=self._settings.spool_max_bytes,
+        )
+        await self._spool_files.open()
+        self._spool.start(SpoolJournal(self._spool_files))
+        self._processor.start()
+        self._load.start()
         self._wake.start()
         self._runner.start()
 
@@ -115,15 +205,49 @@ class Broker:
                 await self._ack.drain()
         except TimeoutError:
             pass
+        await self._spool.stop()
+        await self._processor.stop()
         await self._runner.stop()
         await self._wake.stop()
+        self._load.stop()
         await self._database.close()
+        await self._spool_files.close()
 
     def _pushed(self, refs: Iterable[PartitionRef]) -> None:
         refs = list(refs)
         self._pop.pushed(refs)
         for ref in refs:
             self._wake.tell(ref.key.queue)
+
+    async def _operations_stored(self, keys: Sequence[PartitionKey]) -> None:
+        self._pushed((await self._catalogue.find(keys)).values())
+
+    async def _store_accepted(
+        self, requests: Sequence[PushItems]
+    ) -> Sequence[PushOutcome | BaseException]:
+        return await self._push.store_accepted(requests)
+
+    def _queue_max(self) -> int:
+        """How many operations may wait in a partition: none more when there are too many in all."""
+        settings = self._settings
+        is_full = self._operations.depth >= settings.load_push_queue_max
+        return 0 if is_full else settings.load_partition_queue_max
+
+    def _is_down(self) -> bool:
+        return self._database.watch.is_down
+
+    def _database_changed(self, is_down: bool) -> None:
+        if is_down:
+            self._push.database_down()
+        else:
+            self._spool.look()
+
+    def _buffer(self, is_on: bool) -> None:
+        self._spool.is_buffering = is_on
+        self._spool.look()
+
+    def _spool_stats(self) -> SpoolStats:
+        return self._spool_files.stats()
 
     def _freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
         self._pop.freed(partition_id, key, consumer_group)
@@ -134,14 +258,20 @@ class Broker:
         self._subscriptions.forget()
 
 
-def _push_limits(settings: Settings) -> dict[str, Any]:
-    return {
-        "calls_max": settings.push_calls_max,
-        "rows_max": settings.push_rows_max,
-        "waiting_max": settings.push_waiting_max,
-        "lock_timeout_ms": settings.push_lock_timeout_ms,
-        "wait_ms": settings.push_wait_ms,
-    }
+def _spool_path(settings: Settings, database_id: str) -> Path:
+    """A directory per database: what is kept for one must not reach another."""
+    home = Path(settings.spool_dir) if settings.spool_dir else Path(settings.data_dir) / "spool"
+    return home / database_id
+
+
+def _push_limits(settings: Settings) -> PushLimits:
+    return PushLimits(
+        calls_max=settings.push_calls_max,
+        rows_max=settings.push_rows_max,
+        waiting_max=settings.push_waiting_max,
+        lock_timeout_ms=settings.push_lock_timeout_ms,
+        wait_ms=settings.push_wait_ms,
+    )
 
 
 def pop_slots(settings: Settings) -> int:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from queenmq.engine.load import OperationType
 from queenmq.storage.database import Database
 from queenmq.storage.sql_files import load_queries
 
@@ -35,7 +36,7 @@ class AdminStore:
 
     async def ping(self) -> None:
         """Raise StorageUnavailable when the database does not answer."""
-        await self._database.fetch_value(self._sql["ping"])
+        await self._database.fetch_value(self._sql["ping"], priority=OperationType.SYSTEM_EVENT)
 
     async def configure_queue(
         self, name: str, namespace: str, task: str, options: Mapping[str, Any]
@@ -47,6 +48,7 @@ class AdminStore:
             namespace,
             task,
             msgspec.json.encode(options).decode(),
+            priority=OperationType.SYSTEM_EVENT,
         )
         return row[0], row[1]
 
@@ -54,25 +56,38 @@ class AdminStore:
         """Remove a queue and all that belongs to it; whether it was there."""
         return bool(
             await self._database.fetch_value(
-                self._sql["delete_queue"], name, timeout_s=_REMOVAL_TIMEOUT_S
+                self._sql["delete_queue"],
+                name,
+                timeout_s=_REMOVAL_TIMEOUT_S,
+                priority=OperationType.SYSTEM_EVENT,
             )
         )
 
     async def clear_queue(self, name: str, partition: str | None) -> int | None:
         """Drop messages; how many, or None when the queue or partition does not exist."""
         removed: int | None = await self._database.fetch_value(
-            self._sql["clear_queue"], name, partition, timeout_s=_REMOVAL_TIMEOUT_S
+            self._sql["clear_queue"],
+            name,
+            partition,
+            timeout_s=_REMOVAL_TIMEOUT_S,
+            priority=OperationType.SYSTEM_EVENT,
         )
         return removed
 
     async def sweep_lease_partitions(self) -> None:
         """Forget which partitions long-finished leases covered."""
-        await self._database.fetch(self._sql["sweep_lease_partitions"])
+        await self._database.fetch(
+            self._sql["sweep_lease_partitions"], priority=OperationType.BACKGROUND
+        )
 
     async def list_dead_letters(
         self, which: DeadLetterFilter, *, limit: int, offset: int
     ) -> tuple[list[Mapping[str, Any]], int]:
         """A page of dead letters, latest failure first, and how many there are in all."""
-        rows = await self._database.fetch(self._sql["list_dead_letters"], *which, limit, offset)
-        total = await self._database.fetch_value(self._sql["count_dead_letters"], *which)
+        rows = await self._database.fetch(
+            self._sql["list_dead_letters"], *which, limit, offset, priority=OperationType.BACKGROUND
+        )
+        total = await self._database.fetch_value(
+            self._sql["count_dead_letters"], *which, priority=OperationType.BACKGROUND
+        )
         return [dict(row) for row in rows], total

@@ -1,21 +1,33 @@
 """Connections to PostgreSQL. Few others import the driver: listener, migrator, lookup care.
 
 No session state is relied on: what a call needs is set inside its function, so every call may run
-on any connection of a transaction pooler. Driver errors become ours by SQLSTATE, never by text.
+on any connection of a transaction pooler.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NamedTuple
 
 import asyncpg
 
 from queenmq import errors
+from queenmq.clock import now_ms
+from queenmq.engine.load import OperationType, SlotUse
 from queenmq.settings import Settings
+from queenmq.storage.driver_errors import translated
+from queenmq.storage.outage import OutageWatch
+from queenmq.storage.priority_gate import PriorityGate
+from queenmq.storage.sql_files import load_queries
+
+#: A probe that takes longer has failed.
+_PROBE_S = 2.0
+_NOTHING = contextlib.nullcontext()
 
 
 class _Connection(asyncpg.Connection):
@@ -25,50 +37,12 @@ class _Connection(asyncpg.Connection):
         return ""
 
 
-#: SQLSTATEs of waiting in vain or losing a deadlock: nothing was done, another try may succeed.
-_BUSY = {"55P03", "40P01", "40001"}
-#: SQLSTATE classes that say something about the data or the statement, not about the server.
-_REJECTED_CLASSES = {"21", "22", "23", "42", "54"}
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn what the driver raises into the errors of this package."""
-    try:
-        yield
-    except asyncpg.PostgresError as error:
-        raise _from_postgres(error) from error
-    except TimeoutError as error:
-        # Before OSError, of which it is one kind, because it has no text of its own.
-        raise errors.StorageUnavailable("the database did not answer in time; try again") from error
-    except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        raise errors.StorageUnavailable(
-            f"the database does not answer: {error}; try again"
-        ) from error
-
-
-def _from_postgres(error: asyncpg.PostgresError) -> errors.QueenError:
-    code = error.sqlstate or ""
-    # Without the DETAIL and HINT lines that str(error) appends: answers are one sentence.
-    text = str(error.args[0]) if error.args else type(error).__name__
-    if code == errors.PARTITION_GONE:
-        return errors.PartitionGone(text)
-    if code in (errors.QUEUE_FULL, errors.ACK_REFUSED, errors.LEASE_LOST, errors.DUPLICATE_PUSH):
-        return errors.TransactionRefused(text)
-    if code in _BUSY:
-        return errors.PartitionBusy("another transaction holds what this request needs; try again")
-    if code[:2] in _REJECTED_CLASSES:
-        return errors.StorageRejected(f"the database refused the request: {text}")
-    return errors.StorageUnavailable(
-        f"the database cannot serve the request now: {text}; try again"
-    )
-
-
 class PoolUse(NamedTuple):
-    """Connections that are open, those of them without work, and calls that wait for one."""
+    """Connections there may be, open ones without work, those in use, calls that wait for one."""
 
     size: int
     idle: int
+    in_use: int
     waiting: int
 
 
@@ -79,13 +53,26 @@ class Database:
         self._url = url
         self._settings = settings
         self._pool: asyncpg.Pool | None = None
-        self._waiting = 0
+        # As many permits as connections, so nobody waits in the driver, which knows no urgency.
+        self._gate = PriorityGate(settings.db_pool_size)
+        #: When each call in flight began.
+        self._calls: dict[int, float] = {}
+        self._numbers = itertools.count()
+        #: Whether the database is down; calls then fail at once.
+        self.watch = OutageWatch(
+            self.probe, oldest_call_ms=self._oldest_call_ms, hang_ms=settings.db_hang_ms
+        )
+
+    def slot_use(self) -> SlotUse:
+        """How busy the connections are, whether open yet or not."""
+        gate = self._gate
+        return SlotUse(gate.slots, gate.in_use, gate.waiting)
 
     def pool_use(self) -> PoolUse:
-        """How busy the connections are."""
-        if self._pool is None:
-            return PoolUse(0, 0, 0)
-        return PoolUse(self._pool.get_size(), self._pool.get_idle_size(), self._waiting)
+        """The same, with what the driver knows."""
+        size, in_use, waiting = self.slot_use()
+        idle = self._pool.get_idle_size() if self._pool is not None else 0
+        return PoolUse(size, idle, in_use, waiting)
 
     async def open(self) -> None:
         """Connect. Fails when the database cannot be reached."""
@@ -106,9 +93,11 @@ class Database:
             async with self._pool.acquire():
                 # One connection now, so that a start without a database says so.
                 pass
+        self.watch.start()
 
     async def close(self) -> None:
         """Let calls end, then disconnect."""
+        await self.watch.stop()
         if self._pool is not None:
             try:
                 async with asyncio.timeout(5):
@@ -116,47 +105,74 @@ class Database:
             except TimeoutError:
                 self._pool.terminate()
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
-        assert self._pool is not None, "the database is not open"
+    async def probe(self) -> None:
+        """Raise unless the database can be written to, over a new connection."""
         with translated():
-            async with self._acquire(self._pool) as connection:
-                if self._settings.db_prepared_statements:
-                    yield connection
-                else:
-                    # Without named statements the driver parses and executes in two steps, which a
-                    # transaction pooler may send to two servers unless a transaction holds them
-                    # together.
-                    async with connection.transaction():
-                        yield connection
+            async with asyncio.timeout(_PROBE_S):
+                connection = await asyncpg.connect(self._url, statement_cache_size=0)
+                try:
+                    await connection.execute(load_queries("operations")["probe"])
+                finally:
+                    connection.terminate()
+
+    def _oldest_call_ms(self) -> float:
+        return now_ms() - min(self._calls.values()) if self._calls else 0.0
 
     @asynccontextmanager
-    async def _acquire(self, pool: asyncpg.Pool) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
-        self._waiting += 1
+    async def _connection(
+        self, priority: OperationType
+    ) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
+        assert self._pool is not None, "the database is not open"
+        if self.watch.is_down:
+            raise errors.StorageUnavailable("the database is down; try again")
+        if not self._gate.try_enter():
+            await self._gate.enter(priority.priority)
+        number = next(self._numbers)
+        self._calls[number] = now_ms()
         try:
-            connection = await pool.acquire()
+            with translated():
+                connection = await self._pool.acquire()
+            try:
+                with translated(is_sent=True):
+                    async with self._held_together(connection):
+                        yield connection
+            finally:
+                await self._pool.release(connection)
+        except errors.StorageUnavailable as error:
+            if error.is_suspicious:
+                self.watch.suspect()
+            raise
         finally:
-            self._waiting -= 1
-        try:
-            yield connection
-        finally:
-            await pool.release(connection)
+            del self._calls[number]
+            self._gate.leave()
 
-    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+    def _held_together(
+        self, connection: asyncpg.pool.PoolConnectionProxy
+    ) -> AbstractAsyncContextManager[Any]:
+        """Without named statements the driver parses and executes in two steps, which a transaction
+        pooler may send to two servers unless a transaction holds them together.
+        """
+        if self._settings.db_prepared_statements:
+            return _NOTHING
+        return connection.transaction()
+
+    async def fetch(self, query: str, *args: Any, priority: OperationType) -> list[asyncpg.Record]:
         """All rows."""
-        async with self._connection() as connection:
+        async with self._connection(priority) as connection:
             return await connection.fetch(query, *args)
 
-    async def fetch_row(self, query: str, *args: Any) -> asyncpg.Record:
+    async def fetch_row(self, query: str, *args: Any, priority: OperationType) -> asyncpg.Record:
         """The one row of a query that always has one."""
-        async with self._connection() as connection:
+        async with self._connection(priority) as connection:
             row = await connection.fetchrow(query, *args)
         assert row is not None, query
         return row
 
-    async def fetch_value(self, query: str, *args: Any, timeout_s: float | None = None) -> Any:
+    async def fetch_value(
+        self, query: str, *args: Any, priority: OperationType, timeout_s: float | None = None
+    ) -> Any:
         """The first column of the first row; a timeout replaces that of the settings."""
-        async with self._connection() as connection:
+        async with self._connection(priority) as connection:
             return await connection.fetchval(query, *args, timeout=timeout_s)
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import asyncpg
 
 from queenmq.errors import PartitionBusy
-from queenmq.storage.database import translated
+from queenmq.storage.driver_errors import translated
 from queenmq.storage.sql_files import load_queries
 
 #: Partitions per transaction: milliseconds for those whose producers have to wait for it.

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from queenmq.engine.load import OperationType
 from queenmq.engine.operation import (
     AckItem,
     AckResult,
@@ -17,7 +18,10 @@ from queenmq.engine.operation import (
     PartitionRef,
     PopCandidate,
     PopGrant,
+    PushCall,
+    Pushed,
     PushItems,
+    PushOutcome,
     Renewal,
     ResolveAsk,
     Resolved,
@@ -44,6 +48,7 @@ class PostgresMessageStore:
             [key.queue for key in keys],
             [key.partition for key in keys],
             lock_timeout_ms,
+            priority=OperationType.PUSH,
         )
         return [_partition_ref(row) for row in rows]
 
@@ -52,19 +57,30 @@ class PostgresMessageStore:
             self._sql["find_partitions"],
             [key.queue for key in keys],
             [key.partition for key in keys],
+            priority=OperationType.POP,
         )
         return [_partition_ref(row) for row in rows]
 
     async def push_messages(
-        self, items: PushItems, refs: Sequence[PartitionRef], *, lock_timeout_ms: int
-    ) -> tuple[Sequence[str | None], str]:
+        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+    ) -> Pushed:
         row = await self._database.fetch_row(
-            self._sql["push_messages"], *_push_columns(items, refs), lock_timeout_ms
+            self._sql["push_messages"],
+            *_push_columns(call.items, call.refs),
+            call.request_sizes,
+            call.queued_ids or None,
+            queue_max,
+            looks_first,
+            call.is_accepted,
+            lock_timeout_ms,
+            priority=OperationType.PUSH,
         )
-        return row[0], row[1]
+        return Pushed(*row)
 
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
-        busy = await self._database.fetch_value(self._sql["find_busy_partitions"], partition_ids)
+        busy = await self._database.fetch_value(
+            self._sql["find_busy_partitions"], partition_ids, priority=OperationType.PUSH
+        )
         return set(busy)
 
     async def subscribe_groups(self, starts: Sequence[tuple[Scope, str, Subscription]]) -> None:
@@ -74,20 +90,29 @@ class PostgresMessageStore:
                 queues = [scope.queue]
             else:
                 found = await self._database.fetch(
-                    self._sql["find_queue_names"], scope.namespace, scope.task
+                    self._sql["find_queue_names"],
+                    scope.namespace,
+                    scope.task,
+                    priority=OperationType.POP,
                 )
                 queues = [row[0] for row in found]
             rows += [
                 (name, scope.partition or "", group, subscription.start_time) for name in queues
             ]
         if rows:
-            await self._database.fetch(self._sql["subscribe_groups"], *_columns(rows))
+            await self._database.fetch(
+                self._sql["subscribe_groups"], *_columns(rows), priority=OperationType.POP
+            )
 
     async def pop_sm_resolve(
         self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
     ) -> list[Resolved | None]:
         rows = await self._database.fetch(
-            self._sql["pop_sm_resolve"], *_ask_columns(asks), limit, budget_ms
+            self._sql["pop_sm_resolve"],
+            *_ask_columns(asks),
+            limit,
+            budget_ms,
+            priority=OperationType.POP,
         )
         found: list[Resolved | None] = [None] * len(asks)
         for pair, *columns in rows:
@@ -96,7 +121,7 @@ class PostgresMessageStore:
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
         answers: Sequence[bool] = await self._database.fetch_value(
-            self._sql["has_pending_messages"], *_ask_columns(asks)
+            self._sql["has_pending_messages"], *_ask_columns(asks), priority=OperationType.POP
         )
         return answers
 
@@ -104,7 +129,10 @@ class PostgresMessageStore:
         self, candidates: Sequence[PopCandidate], *, apart_count: int
     ) -> list[PopGrant]:
         rows = await self._database.fetch(
-            self._sql["pop_messages_batch"], *_columns(candidates), apart_count
+            self._sql["pop_messages_batch"],
+            *_columns(candidates),
+            apart_count,
+            priority=OperationType.POP,
         )
         return [PopGrant(*row) for row in rows]
 
@@ -119,22 +147,32 @@ class PostgresMessageStore:
             [grant.after_seq for grant in grants],
             [grant.end_seq for grant in grants],
             [grant.attempts for grant in grants],
+            priority=OperationType.POP,
         )
         return {row[0]: Fetched(*row[1:]) for row in rows}
 
     async def pop_sm_release(self, releases: Sequence[LeaseRelease]) -> None:
-        await self._database.fetch(self._sql["pop_sm_release"], *_columns(releases))
+        await self._database.fetch(
+            self._sql["pop_sm_release"], *_columns(releases), priority=OperationType.ACK_BATCH
+        )
 
     async def ack_messages(
         self, items: Sequence[AckItem], *, lock_timeout_ms: int
     ) -> list[AckResult]:
         rows = await self._database.fetch(
-            self._sql["ack_messages"], *_columns(items), lock_timeout_ms
+            self._sql["ack_messages"],
+            *_columns(items),
+            lock_timeout_ms,
+            priority=OperationType.ACK_BATCH,
         )
         return [AckResult(*row) for row in rows]
 
     async def renew_lease(self, lease_id: UUID, *, seconds: int) -> Renewal:
-        return Renewal(*await self._database.fetch_row(self._sql["renew_lease"], lease_id, seconds))
+        return Renewal(
+            *await self._database.fetch_row(
+                self._sql["renew_lease"], lease_id, seconds, priority=OperationType.ACK_SINGLE
+            )
+        )
 
     async def run_transaction(
         self,
@@ -143,25 +181,31 @@ class PostgresMessageStore:
         acks: Sequence[AckItem],
         required_leases: Sequence[UUID],
         *,
+        queue_max: int,
         lock_timeout_ms: int,
     ) -> TransactionOutcome:
         row = await self._database.fetch_row(
             self._sql["run_transaction"],
             *_push_columns(items, refs),
+            queue_max,
             *(_columns(acks) if acks else [[]] * len(AckItem._fields)),
             required_leases,
             lock_timeout_ms,
+            priority=OperationType.PUSH,
         )
-        message_ids, is_dlq, queues, partitions = (column or () for column in row)
+        pushed = Pushed(row[0] or (), row[1] or "", row[2])
+        is_dlq, queues, partitions = (column or () for column in row[3:])
         freed = [
             None if queue is None else PartitionKey(queue, partition)
             for queue, partition in zip(queues, partitions, strict=True)
         ]
-        return TransactionOutcome(refs, message_ids, is_dlq, freed)
+        return TransactionOutcome(PushOutcome(refs, *pushed), is_dlq, freed)
 
     async def notify(self, channel: str, payload: str) -> None:
         """Tell all listeners of the channel."""
-        await self._database.fetch(self._sql["notify"], channel, payload)
+        await self._database.fetch(
+            self._sql["notify"], channel, payload, priority=OperationType.SYSTEM_EVENT
+        )
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import asyncpg
 
 from queenmq.errors import MigrationError
-from queenmq.storage.database import translated
+from queenmq.storage.driver_errors import translated
 from queenmq.storage.sql_files import SqlFile, load_folder, load_queries
 
 logger = logging.getLogger(__name__)

@@ -79,6 +79,19 @@ def test_one_request_may_pass_the_weight_limit_alone() -> None:
     assert batcher.take() == [small]
 
 
+def test_the_first_is_the_one_that_came_first() -> None:
+    first, second = Entry({"a"}), Entry({"b"})
+    batcher = make_batcher(first, second)
+    assert batcher.first is first
+    batch = batcher.take()
+    assert batcher.first is None
+    late = Entry({"c"})
+    batcher.add(late)
+    assert batcher.first is late
+    batcher.put_back(batch)
+    assert batcher.first is first
+
+
 def test_put_back_keeps_the_place_before_all_others() -> None:
     first, second, third = Entry({"a"}), Entry({"b"}), Entry({"c"})
     batcher = make_batcher(first, second)

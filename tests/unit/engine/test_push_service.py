@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
+
+from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.operation import PartitionKey, PartitionRef, PushItems
-from queenmq.engine.push_service import PushEntry, PushService, merge
-from queenmq.errors import PartitionBusy, StorageRejected
+from queenmq.engine.operation import (
+    PartitionKey,
+    PartitionRef,
+    PushCall,
+    Pushed,
+    PushItems,
+    PushOutcome,
+)
+from queenmq.engine.push_entry import PushEntry, merge
+from queenmq.engine.push_service import PushLimits, PushService
+from queenmq.engine.push_spool import PushSpool
+from queenmq.errors import Overloaded, PartitionBusy, StorageRejected
+from queenmq.storage.push_journal import SpoolJournal
+from queenmq.storage.spool import Spool
+from tests.support.waiting import wait_until_async
 
 
 def make_ref(name: str) -> PartitionRef:
@@ -46,20 +62,23 @@ def make_entry(
 
 async def test_one_request_is_passed_on_as_it_is() -> None:
     entry = make_entry("a", "b")
-    items, refs = merge([entry])
-    assert items is entry.items
-    assert refs is entry.refs
+    call = merge([entry])
+    assert call.items is entry.items
+    assert call.refs == entry.refs
+    assert (call.request_sizes, call.queued_ids, call.is_accepted) == ([2], set(), False)
 
 
 async def test_items_of_several_requests_keep_their_order() -> None:
-    items, refs = merge([make_entry("b", "a"), make_entry("c"), make_entry("a")])
+    call = merge([make_entry("b", "a"), make_entry("c"), make_entry("a")])
+    items = call.items
     assert [key.partition for key in items.keys] == ["b", "a", "c", "a"]
     assert items.payloads == ['"b"', '"a"', '"c"', '"a"']
-    assert [ref.key for ref in refs] == items.keys
+    assert [ref.key for ref in call.refs] == items.keys
+    assert call.request_sizes == [2, 1, 1]
 
 
 async def test_a_column_that_nobody_uses_stays_absent() -> None:
-    items, _ = merge([make_entry("a"), make_entry("b")])
+    items = merge([make_entry("a"), make_entry("b")]).items
     assert items.transaction_ids is None
     assert items.trace_ids is None
     assert items.producer_subs is None
@@ -67,13 +86,13 @@ async def test_a_column_that_nobody_uses_stays_absent() -> None:
 
 async def test_a_column_that_one_request_uses_is_filled_up_for_the_others() -> None:
     trace = UUID(int=7)
-    items, _ = merge(
+    items = merge(
         [
             make_entry("a", "b"),
             make_entry("c", transaction_ids=["t-1"], trace_ids=[trace]),
             make_entry("d", producer_subs=["alice"]),
         ]
-    )
+    ).items
     assert items.transaction_ids == [None, None, "t-1", None]
     assert items.trace_ids == [None, None, trace, None]
     assert items.producer_subs == [None, None, None, "alice"]
@@ -105,32 +124,55 @@ class ScriptedStore:
         return [make_ref(key.partition) for key in keys]
 
     async def push_messages(
-        self, items: PushItems, refs: Sequence[PartitionRef], *, lock_timeout_ms: int
-    ) -> tuple[list[str], str]:
+        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+    ) -> Pushed:
+        items = call.items
         if '"poison"' in items.payloads:
             raise StorageRejected("no such payload")
         if '"held"' in items.payloads and self._is_held:
             self._is_held = False
             raise PartitionBusy("held")
         self.stored += items.payloads
-        return ["id"] * len(refs), "q" * len(refs)
+        return Pushed(["id"] * len(call.refs), "q" * len(call.refs), None)
 
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         return {make_ref("held").partition_id} & set(partition_ids)
 
 
-async def test_what_a_broken_up_call_has_stored_is_not_stored_again() -> None:
-    store = cast(Any, ScriptedStore())
-    service = PushService(
+@pytest.fixture
+async def spool(tmp_path: Path) -> AsyncIterator[PushSpool]:
+    """Real files, and a database that is always there."""
+
+    async def store(requests: Sequence[PushItems]) -> list[PushOutcome | BaseException]:
+        raise AssertionError("nothing is kept on disk")
+
+    files = Spool(tmp_path / "spool", bytes_max=1_000_000)
+    await files.open()
+    spool = PushSpool(is_down=lambda: False, store=store)
+    spool.start(SpoolJournal(files))
+    yield spool
+    await spool.stop()
+    await files.close()
+
+
+def make_service(store: Any, spool: PushSpool, *, waiting_max: int = 100) -> PushService:
+    return PushService(
         store,
         Catalogue(store, lock_timeout_ms=1, wait_ms=1_000),
-        calls_max=1,
-        rows_max=100,
-        waiting_max=100,
-        lock_timeout_ms=1,
-        wait_ms=1_000,
+        spool,
+        PushLimits(
+            calls_max=1, rows_max=100, waiting_max=waiting_max, lock_timeout_ms=1, wait_ms=1_000
+        ),
+        queue_max=lambda: 100,
+        has_operations=lambda: False,
         on_pushed=lambda refs: None,
+        on_queued=lambda count: None,
     )
+
+
+async def test_what_a_broken_up_call_has_stored_is_not_stored_again(spool: PushSpool) -> None:
+    store = cast(Any, ScriptedStore())
+    service = make_service(store, spool)
     names = ["first", "held", "poison", "last"]
     results = await asyncio.gather(
         *(
@@ -146,3 +188,47 @@ async def test_what_a_broken_up_call_has_stored_is_not_stored_again() -> None:
         True,
         False,
     ]
+
+
+class SlowStore(ScriptedStore):
+    """A database that answers pushes when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+        self.is_called = asyncio.Event()
+
+    async def push_messages(
+        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+    ) -> Pushed:
+        self.is_called.set()
+        await self.may_answer.wait()
+        return await super().push_messages(
+            call,
+            queue_max=queue_max,
+            looks_first=looks_first,
+            lock_timeout_ms=lock_timeout_ms,
+        )
+
+
+async def test_who_waits_is_counted_ages_and_is_bounded(spool: PushSpool) -> None:
+    store = SlowStore()
+    service = make_service(store, spool, waiting_max=1)
+    items = PushItems(keys=[PartitionKey("orders", "a")], payloads=['"a"'])
+    started = now_ms()
+    assert (service.depth, service.oldest_ms(started)) == (0, 0)
+    first = asyncio.create_task(service.push(items))
+    await store.is_called.wait()
+    assert (service.depth, service.oldest_ms(started + 5_000)) == (0, 0), "in a call, not waiting"
+    second = asyncio.create_task(service.push(items, is_queued=True))
+    await wait_until_async(lambda: service.depth == 1, timeout_s=30, what="the second to wait")
+    # It arrived between the start and now.
+    assert service.oldest_ms(started + 5_000) <= 5_000
+    assert service.oldest_ms(now_ms() + 5_000) >= 5_000
+    with pytest.raises(Overloaded, match="1 pushes already wait") as caught:
+        await service.push(items)
+    assert (caught.value.depth, caught.value.retry_after_s) == (1, 1)
+    store.may_answer.set()
+    await asyncio.gather(first, second)
+    assert (service.depth, service.oldest_ms(now_ms())) == (0, 0)
+    assert store.stored == ['"a"', '"a"']

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from queenmq import errors
-from queenmq.server.error_responses import STATUS, status_of
+from queenmq.server.error_responses import STATUS, body_of, retry_after_s, status_of
 
 KINDS = [
     kind
@@ -21,6 +21,7 @@ INTERNAL = {
     errors.SettingsError,
     errors.MigrationError,
     errors.PartitionGone,
+    errors.ClaimLost,
     errors.TransactionRefused,
 }
 ANNOUNCED = {
@@ -56,6 +57,26 @@ def test_the_most_specific_row_comes_first() -> None:
 
 
 def test_codes_of_the_database_are_distinct() -> None:
-    codes = [value for name, value in vars(errors).items() if name.isupper()]
+    codes = [value for name, value in vars(errors).items() if name.isupper() and name != "UUID"]
     assert len(set(codes)) == len(codes)
     assert all(re.fullmatch(r"QN\d{3}", code) for code in codes)
+
+
+def test_only_those_that_may_pass_by_themselves_say_when_to_try_again() -> None:
+    waits = {kind.__name__: retry_after_s(kind("text")) for kind in KINDS}
+    assert {name for name, seconds in waits.items() if seconds is not None} == {
+        "OperationQueueFull",
+        "Overloaded",
+        "PartitionBusy",
+        "SpoolFailed",
+        "SpoolFull",
+        "StorageUnavailable",
+    }
+    assert waits["StorageUnavailable"] == 1
+
+
+def test_an_overload_says_how_deep_and_how_long() -> None:
+    error = errors.Overloaded("7 wait; try again", depth=7, retry_after_s=12)
+    assert retry_after_s(error) == 12
+    assert body_of(error) == {"error": "7 wait; try again", "depth": 7, "retryAfter": 12}
+    assert body_of(errors.StorageUnavailable("text")) == {"error": "text"}

@@ -140,13 +140,18 @@ async def test_loops_are_named_after_their_service() -> None:
 
 
 async def test_the_janitor_sweeps_once_a_run() -> None:
-    sweeps = []
+    sweeps: list[str] = []
+    left = [5_000, 5_000, 17]
 
     class Store:
         async def sweep_lease_partitions(self) -> None:
-            sweeps.append(1)
+            sweeps.append("leases")
 
-    janitor = Janitor(Store())
+        async def sweep(self, *, older_than_s: int, limit: int) -> int:
+            sweeps.append("operations")
+            return left.pop(0)
+
+    janitor = Janitor(Store(), Store())
     await janitor.run_once()
-    assert sweeps == [1]
+    assert sweeps == ["leases", *["operations"] * 3], "until less than a full page is left"
     assert janitor.interval_s > 0

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from queenmq import wire
 from queenmq.engine.ack_service import AckService
+from queenmq.engine.load import OperationType
+from queenmq.engine.load_manager import LoadManager
 from queenmq.engine.operation import AckItem, AckResult
 from queenmq.errors import InvalidRequest
 from queenmq.ids import parse_uuid
@@ -45,13 +47,15 @@ def _encode(items: Sequence[AckItem], results: Sequence[AckResult]) -> bytes:
 class AckRoute:
     """Both handlers, as bare ASGI."""
 
-    def __init__(self, service: AckService, settings: Settings) -> None:
+    def __init__(self, service: AckService, load: LoadManager, settings: Settings) -> None:
         self._service = service
+        self._load = load
         self._settings = settings
 
     async def one(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Settle one message; the answer is an array of one."""
         body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
+        self._load.admit(OperationType.ACK_SINGLE)
         request = wire.decode(body, wire.AckRequest)
         length_max = self._settings.max_name_length
         group = check_group(request.consumerGroup, length_max=length_max)
@@ -61,6 +65,7 @@ class AckRoute:
     async def batch(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Settle many messages of one group."""
         body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
+        self._load.admit(OperationType.ACK_BATCH)
         try:
             request = wire.decode(body, wire.AckBatchRequest)
         except InvalidRequest as error:

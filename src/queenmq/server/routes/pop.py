@@ -5,11 +5,16 @@ the answer.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 from collections.abc import Sequence
 
 from queenmq import wire
+from queenmq.clock import now_ms
 from queenmq.engine.intention import PopAnswer
+from queenmq.engine.load import OperationType
+from queenmq.engine.load_manager import LoadManager
+from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.operation import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
 from queenmq.engine.pop_service import PopService
 from queenmq.engine.subscriptions import Subscriptions
@@ -35,9 +40,16 @@ class PopRoute:
     """The handler, as bare ASGI."""
 
     def __init__(
-        self, service: PopService, subscriptions: Subscriptions, settings: Settings
+        self,
+        service: PopService,
+        subscriptions: Subscriptions,
+        load: LoadManager,
+        maintenance: Maintenance,
+        settings: Settings,
     ) -> None:
         self._service = service
+        self._maintenance = maintenance
+        self._load = load
         self._subscriptions = subscriptions
         # Consumers repeat themselves: parsing each distinct request once is most of the parsing.
         self._parse = functools.lru_cache(maxsize=4096)(
@@ -46,6 +58,13 @@ class PopRoute:
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         request = self._parse(scope["raw_path"], scope["query_string"])
+        self._load.admit(OperationType.POP)
+        if self._maintenance.is_pop:
+            served = await self._wait_out(request)
+            if served is None or asgi.has_left(receive):
+                await asgi.send_empty(send, ((b"queen-reason", b"paused"),))
+                return
+            request = served
         if request.subscription is not None:
             await self._subscriptions.ensure(request)
             if asgi.has_left(receive):
@@ -67,6 +86,16 @@ class PopRoute:
         else:
             reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
             await asgi.send_empty(send, ((b"queen-reason", reason.encode()),))
+
+    async def _wait_out(self, request: PopRequest) -> PopRequest | None:
+        """Hold a pop that may wait until pops are served again; None when its time is up."""
+        if request.wait_ms is None:
+            return None
+        began = now_ms()
+        if not await self._maintenance.wait_for_pops(request.wait_ms / 1000):
+            return None
+        left_ms = request.wait_ms - int(now_ms() - began)
+        return dataclasses.replace(request, wait_ms=max(left_ms, 0))
 
 
 @functools.lru_cache(maxsize=65_536)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Raw
 
 from queenmq import wire
+from queenmq.engine.load import LoadDecision, OperationType
+from queenmq.engine.load_manager import LoadManager
 from queenmq.engine.operation import DEFAULT_PARTITION, PartitionKey, PushItems, PushOutcome
 from queenmq.engine.push_service import PushService
 from queenmq.errors import InvalidRequest, RequestTooLarge
@@ -55,15 +57,29 @@ def _payload_text(payload: Raw, size_max: int) -> str:
     return text.decode()
 
 
+PushAnswer = wire.PushQueued | wire.PushDuplicate | wire.PushFailed | wire.PushBuffered
+#: Why an item is not stored yet, by the letter of its outcome.
+_REASONS = {
+    "b": "maintaining_order",
+    "s": "system_busy",
+    "p": "database_unavailable",
+    "m": "maintenance",
+}
+
+
 def push_answers(
-    items: PushItems, outcome: PushOutcome
-) -> list[wire.PushQueued | wire.PushDuplicate | wire.PushFailed]:
-    """One element per item, in item order."""
-    answers: list[wire.PushQueued | wire.PushDuplicate | wire.PushFailed] = []
-    for index, (ref, message_id, letter) in enumerate(
-        zip(outcome.refs, outcome.message_ids, outcome.outcomes, strict=True)
+    items: PushItems, outcome: PushOutcome, wait_s: Callable[[int], int]
+) -> list[PushAnswer]:
+    """One element per item, in item order. `wait_s` tells how long a place in line may take."""
+    answers: list[PushAnswer] = []
+    for index, (message_id, letter) in enumerate(
+        zip(outcome.message_ids, outcome.outcomes, strict=True)
     ):
         given = items.transaction_ids[index] if items.transaction_ids else None
+        if letter in _REASONS:
+            answers.append(_buffered(index, items, outcome, wait_s))
+            continue
+        ref = outcome.refs[index]
         queue = ref.key.queue
         if letter == "f" or message_id is None:
             error = f"queue {queue!r} is full: its maxSize is reached; consume or raise maxSize"
@@ -87,17 +103,51 @@ def push_answers(
     return answers
 
 
+def _buffered(
+    index: int, items: PushItems, outcome: PushOutcome, wait_s: Callable[[int], int]
+) -> wire.PushBuffered:
+    key, letter = items.keys[index], outcome.outcomes[index]
+    answer = wire.PushBuffered(
+        index,
+        "buffered",
+        key.queue,
+        key.partition,
+        items.transaction_ids[index] if items.transaction_ids else None,
+        reason=_REASONS[letter],
+    )
+    if letter in "pm":
+        # Made when it was kept, if the producer gave none.
+        answer.transactionId = outcome.message_ids[index]
+    elif outcome.positions is not None:
+        position = outcome.positions[index] or 1
+        answer.operationId = outcome.message_ids[index]
+        answer.queuePosition = position
+        answer.estimatedWait = f"{wait_s(position)}s"
+    return answer
+
+
 class PushRoute:
     """The handler, as bare ASGI."""
 
-    def __init__(self, service: PushService, settings: Settings) -> None:
+    def __init__(
+        self,
+        service: PushService,
+        load: LoadManager,
+        settings: Settings,
+        *,
+        wait_s: Callable[[int], int],
+    ) -> None:
         self._service = service
+        self._load = load
+        self._wait_s = wait_s
         self._settings = settings
         #: Messages stored so far.
         self.messages = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
+        # Before decoding: what is refused shall cost little.
+        decision = self._load.admit(OperationType.PUSH)
         try:
             request = wire.decode(body, wire.PushRequest)
         except InvalidRequest as error:
@@ -105,6 +155,7 @@ class PushRoute:
                 raise InvalidRequest(f"items array is required: {error}") from None
             raise
         items = to_push_items(request.items, self._settings)
-        outcome = await self._service.push(items)
+        outcome = await self._service.push(items, is_queued=decision is LoadDecision.QUEUE)
         self.messages += outcome.outcomes.count("q")
-        await send_json(send, 201, wire.encode(push_answers(items, outcome)))
+        answers = push_answers(items, outcome, self._wait_s)
+        await send_json(send, 202 if outcome.is_delayed else 201, wire.encode(answers))

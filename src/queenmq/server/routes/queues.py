@@ -90,8 +90,7 @@ class QueueRoutes:
             start=_time(query, "from"),
             end=_time(query, "to"),
         )
-        limit = _page(query, "limit", 100, _LIMIT_MAX)
-        offset = _page(query, "offset", 0, _OFFSET_MAX)
+        limit, offset = parse_page(query)
         rows, total = await self._store.list_dead_letters(which, limit=limit, offset=offset)
         return json_answer(
             {
@@ -117,6 +116,11 @@ def _dead_letter(row: Any) -> dict[str, Any]:
         "createdAt": iso(row["created_at"]),
         "failedAt": iso(row["failed_at"]),
     }
+
+
+def parse_page(query: dict[str, str]) -> tuple[int, int]:
+    """Limit and offset of a list."""
+    return _page(query, "limit", 100, _LIMIT_MAX), _page(query, "offset", 0, _OFFSET_MAX)
 
 
 def _page(query: dict[str, str], field: str, default: int, largest: int) -> int:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
-from queenmq.engine.operation import AckItem, PushItems, TransactionOutcome
+from queenmq.engine.operation import AckItem, PushItems, PushOutcome, TransactionOutcome
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.transaction_service import TransactionService
 from queenmq.errors import InvalidRequest, LeaseLost, NotFound, TransactionRefused
@@ -126,14 +126,20 @@ class Plan:
                     )
                 )
                 continue
-            ref, message_id = outcome.refs[place], outcome.message_ids[place]
-            given = self.items.transaction_ids[place] if self.items.transaction_ids else None
-            results.append(
-                wire.TransactionPush(
-                    index, True, given or message_id, message_id, ref.id_text, ref.key.queue
-                )
-            )
+            results.append(self._push_result(index, place, outcome.pushed))
         return results
+
+    def _push_result(self, index: int, place: int, pushed: PushOutcome) -> wire.TransactionPush:
+        ref, message_id = pushed.refs[place], pushed.message_ids[place]
+        given = self.items.transaction_ids[place] if self.items.transaction_ids else None
+        queue, partition_id = ref.key.queue, ref.id_text
+        if pushed.outcomes[place] == "b":
+            return wire.TransactionPush(
+                index, True, given, None, partition_id, queue, operationId=message_id
+            )
+        return wire.TransactionPush(
+            index, True, given or message_id, message_id, partition_id, queue
+        )
 
 
 def _to_ack(field: str, operation: wire.TransactionOperation, length_max: int) -> AckItem:

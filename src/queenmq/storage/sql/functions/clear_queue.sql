@@ -1,7 +1,7 @@
 -- Drop all messages of a queue, or of one partition of it (p_partition_name NULL: all), with their dead
--- letters. Sequence numbers go on where they were, so cursors stay valid; leases end.
+-- letters and what waits to be stored. Sequence numbers go on where they were, so cursors stay valid; leases end.
 -- Result: the number of messages removed; NULL when the queue or partition does not exist.
--- Locks: lookup rows in partition id order, then cursor rows in (partition id, group) order.
+-- Locks: operations in id order, lookup rows in partition id order, then cursor rows in (partition id, group) order.
 CREATE OR REPLACE FUNCTION queen.clear_queue(p_queue_name text, p_partition_name text)
 RETURNS bigint
 LANGUAGE plpgsql
@@ -16,12 +16,14 @@ BEGIN
     IF cardinality(v_partition_ids) = 0 THEN
         RETURN NULL;
     END IF;
+    PERFORM FROM queen.operation_queue WHERE partition_id = ANY (v_partition_ids) ORDER BY id FOR UPDATE;
     PERFORM FROM queen.partition_lookup WHERE partition_id = ANY (v_partition_ids)
     ORDER BY partition_id FOR NO KEY UPDATE;
     PERFORM FROM queen.partition_consumers WHERE partition_id = ANY (v_partition_ids)
     ORDER BY partition_id, consumer_group FOR UPDATE;
     DELETE FROM queen.messages WHERE partition_id = ANY (v_partition_ids);
     GET DIAGNOSTICS v_removed = ROW_COUNT;
+    DELETE FROM queen.operation_queue WHERE partition_id = ANY (v_partition_ids) AND is_blocking;
     DELETE FROM queen.dead_letter_queue WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_lookup SET first_seq = last_seq + 1 WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_consumers pc

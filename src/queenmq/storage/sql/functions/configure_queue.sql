@@ -17,13 +17,14 @@ BEGIN
     INSERT INTO queen.queues AS q (
         name, namespace, task, priority, lease_time, retry_limit, retry_delay, max_size, ttl,
         dead_letter_queue, dlq_after_max_retries, delayed_processing, window_buffer, retention_seconds,
-        completed_retention_seconds, retention_enabled, encryption_enabled, max_wait_time_seconds, on_poison)
+        completed_retention_seconds, retention_enabled, encryption_enabled, max_wait_time_seconds, on_poison,
+        on_failed_operation)
     SELECT p_name, p_namespace, p_task, o.* FROM jsonb_to_record(p_options) AS o (
         "priority" integer, "leaseTime" integer, "retryLimit" integer, "retryDelay" integer,
         "maxSize" bigint, "ttl" integer, "deadLetterQueue" boolean, "dlqAfterMaxRetries" boolean,
         "delayedProcessing" integer, "windowBuffer" integer, "retentionSeconds" integer,
         "completedRetentionSeconds" integer, "retentionEnabled" boolean, "encryptionEnabled" boolean,
-        "maxWaitTimeSeconds" integer, "onPoison" text)
+        "maxWaitTimeSeconds" integer, "onPoison" text, "onFailedOperation" text)
     ON CONFLICT (name) DO UPDATE SET
         namespace = excluded.namespace, task = excluded.task, priority = excluded.priority,
         lease_time = excluded.lease_time, retry_limit = excluded.retry_limit,
@@ -35,8 +36,14 @@ BEGIN
         completed_retention_seconds = excluded.completed_retention_seconds,
         retention_enabled = excluded.retention_enabled, encryption_enabled = excluded.encryption_enabled,
         max_wait_time_seconds = excluded.max_wait_time_seconds, on_poison = excluded.on_poison,
+        on_failed_operation = excluded.on_failed_operation,
         -- The queue may have come into the view of pops by namespace or task.
         changed_xid = excluded.changed_xid;
+    -- What failed before stops nobody any more either.
+    UPDATE queen.operation_queue o SET is_blocking = false
+    FROM queen.queues q
+    WHERE q.name = p_name AND q.on_failed_operation = 'continue'
+      AND o.queue_id = q.id AND o.status = 'failed' AND o.is_blocking;
     SELECT e.queue_id, e.partition_id INTO queue_id, partition_id
     FROM queen.ensure_partitions(ARRAY[p_name], ARRAY['Default'], NULL) e;
 END

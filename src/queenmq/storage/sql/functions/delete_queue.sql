@@ -1,7 +1,8 @@
--- Remove a queue with its partitions, messages, cursors, dead letters and remembered starts.
+-- Remove a queue with its partitions, messages, waiting operations, cursors, dead letters and remembered
+-- starts.
 -- Result: whether it existed.
--- Locks: the queue's row first, so that nobody adds a partition; then the lookup rows in partition id
--- order, so that a push in flight is stored and removed, and a later one finds the partition gone; then
+-- Locks: the queue's row first, so that nobody adds a partition; then its operations; then the lookup rows in
+-- partition id order, so that a push in flight is stored and removed, and a later one finds the partition gone; then
 -- the cursor rows.
 CREATE OR REPLACE FUNCTION queen.delete_queue(p_name text)
 RETURNS boolean
@@ -16,13 +17,16 @@ BEGIN
     IF v_queue_id IS NULL THEN
         RETURN false;
     END IF;
-    PERFORM FROM queen.partition_lookup WHERE queue_id = v_queue_id ORDER BY partition_id FOR UPDATE;
     v_partition_ids := ARRAY(SELECT id FROM queen.partitions WHERE queue_id = v_queue_id);
+    -- Operations first: whoever runs them locks them before the lookup rows.
+    PERFORM FROM queen.operation_queue WHERE partition_id = ANY (v_partition_ids) ORDER BY id FOR UPDATE;
+    PERFORM FROM queen.partition_lookup WHERE queue_id = v_queue_id ORDER BY partition_id FOR UPDATE;
     PERFORM FROM queen.partition_consumers WHERE queue_id = v_queue_id
     ORDER BY partition_id, consumer_group FOR UPDATE;
     DELETE FROM queen.lease_partitions WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.partition_consumers WHERE queue_id = v_queue_id;
     DELETE FROM queen.dead_letter_queue WHERE queue_id = v_queue_id;
+    DELETE FROM queen.operation_queue WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.messages WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.partition_lookup WHERE queue_id = v_queue_id;
     DELETE FROM queen.partitions WHERE queue_id = v_queue_id;

@@ -7,9 +7,10 @@
 --   COMMIT;
 --
 -- The partition stays locked until the caller commits: other producers to it wait, so keep such
--- transactions short. Result: the message id; for a repeated transaction_id the id of the stored message.
+-- transactions short. Result: the message id; for a repeated transaction_id the id of the stored message;
+-- NULL when operations wait in the partition (operation_queue) and the message was queued behind them.
 -- Consumers are woken on commit.
--- Errors: QN002 the queue is at its maxSize; 22023 a name is empty or too long.
+-- Errors: QN002 the queue is at its maxSize; QN003 too many operations wait in the partition; 22023 a name is empty or too long.
 CREATE OR REPLACE FUNCTION queen.push(
     queue text,
     payload json,
@@ -22,6 +23,8 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
 DECLARE
+    -- As the brokers' own bound.
+    c_queue_max CONSTANT integer := 10000;
     v_partition_id uuid;
     v_pushed record;
 BEGIN
@@ -38,12 +41,12 @@ BEGIN
     FROM queen.ensure_partitions(ARRAY[queue], ARRAY[partition], NULL) e;
     SELECT * INTO v_pushed FROM queen.push_messages(
         ARRAY[v_partition_id], ARRAY[1], ARRAY[transaction_id], ARRAY[trace_id], ARRAY[payload::text],
-        NULL, NULL, NULL);
+        NULL, NULL, ARRAY[1], NULL, c_queue_max, false, false, NULL);
     IF v_pushed.outcomes = 'f' THEN
         RAISE EXCEPTION 'queue % is full', queue USING ERRCODE = 'QN002';
     END IF;
     -- No broker is the sender, so all of them listen.
     PERFORM pg_notify('queen_wake', json_build_object('from', '', 'queues', json_build_array(queue))::text);
-    RETURN v_pushed.message_ids[1]::uuid;
+    RETURN CASE WHEN v_pushed.outcomes <> 'b' THEN v_pushed.message_ids[1]::uuid END;
 END
 $$;

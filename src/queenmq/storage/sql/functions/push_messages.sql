@@ -1,19 +1,26 @@
 -- Store the items of one or many push requests; all of them or, on an error, none.
 --
--- Arguments: p_partition_ids holds the distinct partitions in ascending order; every other array but the
--- last has one element per item, in push order, p_item_partitions being positions in p_partition_ids. An
--- array that would hold only NULLs may be NULL. p_lock_timeout_ms bounds the wait for each partition's
--- row; NULL leaves the caller's own setting.
+-- Arguments: p_partition_ids holds the distinct partitions in ascending order; the arrays after it have one
+-- element per item, in push order, p_item_partitions being positions in p_partition_ids. An array that would
+-- hold only NULLs may be NULL. p_request_sizes: how many items each request has. p_queued_ids: partitions
+-- whose items are to be queued as operations (NULL: none); those where operations wait already are queued
+-- behind them in any case, p_queue_max being the most that may wait in a partition. A p_queue_max of NULL is
+-- for whoever runs operations: nothing is queued. p_looks_first: operations are likely, so partitions where they
+-- wait are left out before any is locked, lest a push waits for a run that it has to come after. p_is_accepted: the items were accepted before and may not be
+-- refused, so those without room in a queue with a maxSize are queued until there is. p_lock_timeout_ms bounds the wait for each partition's row;
+-- NULL leaves the caller's own setting.
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
--- stored winner), f refused because the queue is at its maxSize (no id).
+-- stored winner), f refused because the queue is at its maxSize (no id); b behind operations and s as asked by
+-- p_queued_ids: message_ids then has the operation and positions its place in line.
 -- A message id is a UUIDv7 that also says where the message is: 48 bits of milliseconds, version 7, 32
 -- bits of the partition id around the variant, 40 bits of seq. Within a partition ids ascend with seq, and
 -- seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on id.
 -- Tables: partition_lookup (row locks, update), messages (insert). The setting queen.tracks_lookup keeps the
 -- trigger of queen.messages from doing the former once more; it ends with the function.
 -- Locks: lookup rows in partition id order, held to commit; then, for queues with a maxSize, an advisory
--- lock per queue in id order. Nothing is locked after that.
--- Errors: QN001 a partition does not exist any more; 55P03 a row stayed locked for p_lock_timeout_ms.
+-- lock per queue in id order; where something is queued, those of queue_push.
+-- Errors: QN001 a partition does not exist any more; QN003 too many operations wait (see queue_push); 55P03
+-- a row stayed locked for p_lock_timeout_ms.
 CREATE OR REPLACE FUNCTION queen.push_messages(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -22,9 +29,15 @@ CREATE OR REPLACE FUNCTION queen.push_messages(
     p_payloads text[],
     p_producer_subs text[],
     p_encrypted boolean[],
+    p_request_sizes integer[],
+    p_queued_ids uuid[],
+    p_queue_max integer,
+    p_looks_first boolean,
+    p_is_accepted boolean,
     p_lock_timeout_ms integer,
     OUT message_ids text[],
-    OUT outcomes text
+    OUT outcomes text,
+    OUT positions bigint[]
 )
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
@@ -33,6 +46,12 @@ AS $$
 DECLARE
     -- The part of seq that a message id carries.
     c_seq_bits CONSTANT bigint := (1::bigint << 40) - 1;
+    v_direct uuid[] := p_partition_ids;
+    v_early uuid[];
+    v_waiting uuid[];
+    v_behind uuid[];
+    v_apart record;
+    v_ordinals bigint[];
     v_found uuid[];
     v_queue_ids uuid[];
     v_last_seqs bigint[];
@@ -42,32 +61,83 @@ DECLARE
     v_winners uuid[];
     v_firsts integer[];
     v_ordinal integer;
+    -- What was queued.
+    q_ordinals bigint[] := '{}';
+    q_ids text[] := '{}';
+    q_letters text := '';
+    q_positions bigint[] := '{}';
 BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
     END IF;
-
-    -- Lock first, then look: a statement's snapshot is older than its lock wait, so the duplicate check
-    -- below must be a statement of its own. The time is taken under the lock and is never behind the
-    -- partition's newest message: a clock step back must not break the order of created_at, which
-    -- delays, windows and seeks rely on.
-    SELECT array_agg(l.partition_id), array_agg(l.queue_id), array_agg(l.last_seq), array_agg(c.now),
-           array_agg(lpad(to_hex(floor(extract(epoch FROM c.now) * 1000)::bigint), 12, '0')
-                     || '7' || substr(l.partition_id::text, 1, 3)
-                     || '8' || substr(l.partition_id::text, 4, 5))
-    INTO v_found, v_queue_ids, v_last_seqs, v_times, v_prefixes
-    FROM (
-        SELECT partition_id, queue_id, last_seq, last_message_created_at
-        FROM queen.partition_lookup
-        WHERE partition_id = ANY (p_partition_ids)
-        ORDER BY partition_id
-        FOR NO KEY UPDATE
-    ) l
-    CROSS JOIN LATERAL (SELECT greatest(l.last_message_created_at, clock_timestamp()) AS now) c;
-    IF v_found IS DISTINCT FROM p_partition_ids THEN
-        RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';
+    IF p_looks_first THEN
+        SELECT array_agg(DISTINCT o.partition_id) INTO v_early
+        FROM queen.operation_queue o WHERE o.partition_id = ANY (p_partition_ids) AND o.is_blocking;
     END IF;
-    v_rooms := queen.queue_rooms(v_queue_ids, p_item_partitions);
+    IF p_queued_ids IS NOT NULL OR v_early IS NOT NULL THEN
+        v_direct := ARRAY(SELECT u.id FROM unnest(p_partition_ids) AS u (id)
+                          WHERE u.id <> ALL (coalesce(p_queued_ids || v_early, p_queued_ids, v_early))
+                          ORDER BY u.id);
+    END IF;
+
+    -- Once; again only when the items of some partitions turn out to have to wait.
+    LOOP
+        -- Lock first, then look: a statement's snapshot is older than its lock wait, so the checks below
+        -- must be statements of their own. The time is taken under the lock and is never behind the
+        -- partition's newest message: a clock step back must not break the order of created_at, which
+        -- delays, windows and seeks rely on.
+        SELECT array_agg(l.partition_id), array_agg(l.queue_id), array_agg(l.last_seq), array_agg(c.now),
+               array_agg(lpad(to_hex(floor(extract(epoch FROM c.now) * 1000)::bigint), 12, '0')
+                         || '7' || substr(l.partition_id::text, 1, 3)
+                         || '8' || substr(l.partition_id::text, 4, 5))
+        INTO v_found, v_queue_ids, v_last_seqs, v_times, v_prefixes
+        FROM (
+            SELECT partition_id, queue_id, last_seq, last_message_created_at
+            FROM queen.partition_lookup
+            WHERE partition_id = ANY (v_direct)
+            ORDER BY partition_id
+            FOR NO KEY UPDATE
+        ) l
+        CROSS JOIN LATERAL (SELECT greatest(l.last_message_created_at, clock_timestamp()) AS now) c;
+        IF coalesce(v_found, '{}') IS DISTINCT FROM v_direct THEN
+            RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';
+        END IF;
+
+        v_waiting := NULL;
+        IF p_queue_max IS NOT NULL AND v_ordinals IS NULL THEN
+            SELECT array_agg(DISTINCT o.partition_id) INTO v_behind
+            FROM queen.operation_queue o WHERE o.partition_id = ANY (p_partition_ids) AND o.is_blocking;
+            v_behind := v_early || v_behind;
+            v_waiting := p_queued_ids || v_behind;
+        END IF;
+        IF v_waiting IS NULL THEN
+            v_rooms := queen.queue_rooms(v_queue_ids, p_item_partitions);
+            IF p_is_accepted AND v_rooms IS NOT NULL THEN
+                SELECT array_agg(v_found[n.k]), array_agg(v_found[n.k]) INTO v_waiting, v_behind
+                FROM (SELECT i.k, count(*) AS items FROM unnest(p_item_partitions) AS i (k) GROUP BY i.k) n
+                WHERE n.items > v_rooms[n.k];
+            END IF;
+        END IF;
+        EXIT WHEN v_waiting IS NULL;
+
+        SELECT * INTO v_apart FROM queen.push_apart(
+            p_partition_ids, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
+            p_encrypted, v_ordinals, p_request_sizes, v_waiting, coalesce(v_behind, '{}'), p_queue_max);
+        q_ordinals := q_ordinals || v_apart.queued_ordinals;
+        q_ids := q_ids || v_apart.operation_ids;
+        q_letters := q_letters || v_apart.letters;
+        q_positions := q_positions || v_apart.positions;
+        v_direct := v_apart.partition_ids;
+        p_partition_ids := v_direct;
+        p_item_partitions := v_apart.item_partitions;
+        p_transaction_ids := v_apart.transaction_ids;
+        p_trace_ids := v_apart.trace_ids;
+        p_payloads := v_apart.payloads;
+        p_producer_subs := v_apart.producer_subs;
+        p_encrypted := v_apart.encrypted;
+        v_ordinals := coalesce(v_apart.ordinals, '{}');
+    END LOOP;
+
     IF p_transaction_ids IS NOT NULL THEN
         SELECT r.winners, r.firsts INTO v_winners, v_firsts
         FROM queen.find_repeats(v_found, p_item_partitions, p_transaction_ids) r;
@@ -124,5 +194,16 @@ BEGIN
             outcomes := overlay(outcomes PLACING 'f' FROM v_ordinal);
         END IF;
     END LOOP;
+
+    IF v_ordinals IS NOT NULL THEN
+        SELECT array_agg(u.id ORDER BY u.ordinal), string_agg(u.letter, '' ORDER BY u.ordinal),
+               array_agg(u.position ORDER BY u.ordinal)
+        INTO message_ids, outcomes, positions
+        FROM unnest(
+            v_ordinals || q_ordinals, message_ids || q_ids,
+            string_to_array(coalesce(outcomes, '') || q_letters, NULL),
+            array_fill(NULL::bigint, ARRAY[cardinality(v_ordinals)]) || q_positions)
+            AS u (ordinal, id, letter, position);
+    END IF;
 END
 $$;

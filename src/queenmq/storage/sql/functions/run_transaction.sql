@@ -1,11 +1,12 @@
 -- Push and ack in one transaction: all of it, or nothing and an error that says which part failed.
 --
 -- Arguments: those of push_messages and ack_messages, and the leases that must not have been lost.
--- Result: the message ids of the pushed items; for each ack whether it made a dead letter and, where its
+-- Result: the ids and outcomes of the pushed items (an item may be queued behind operations that wait in its
+-- partition; that is part of the transaction as well); for each ack whether it made a dead letter and, where its
 -- partition has more and no live lease now, the names of that.
 -- A named lease is lost when it has expired or was taken over before its messages were acked.
 -- Errors: QN010 an ack was refused, QN011 a lease was lost, QN012 a pushed transaction id is a duplicate,
--- QN002 a queue is at its maxSize, QN001 a partition does not exist any more.
+-- QN002 a queue is at its maxSize, QN003 too many operations wait in a partition, QN001 a partition does not exist any more.
 -- Locks: lookup rows first, then cursor rows, each in key order, as everybody does.
 CREATE OR REPLACE FUNCTION queen.run_transaction(
     p_partition_ids uuid[],
@@ -15,6 +16,7 @@ CREATE OR REPLACE FUNCTION queen.run_transaction(
     p_payloads text[],
     p_producer_subs text[],
     p_encrypted boolean[],
+    p_queue_max integer,
     p_ack_partition_ids uuid[],
     p_ack_consumer_groups text[],
     p_ack_transaction_ids text[],
@@ -24,6 +26,8 @@ CREATE OR REPLACE FUNCTION queen.run_transaction(
     p_required_leases uuid[],
     p_lock_timeout_ms integer,
     OUT message_ids text[],
+    OUT outcomes text,
+    OUT positions bigint[],
     OUT is_dlq boolean[],
     OUT freed_queues text[],
     OUT freed_partitions text[]
@@ -31,7 +35,6 @@ CREATE OR REPLACE FUNCTION queen.run_transaction(
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_outcomes text;
     v_problem text;
 BEGIN
     PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
@@ -42,15 +45,16 @@ BEGIN
     FOR KEY SHARE;
 
     IF cardinality(p_partition_ids) > 0 THEN
-        SELECT r.message_ids, r.outcomes INTO message_ids, v_outcomes
+        SELECT r.* INTO message_ids, outcomes, positions
         FROM queen.push_messages(p_partition_ids, p_item_partitions, p_transaction_ids, p_trace_ids,
-                                 p_payloads, p_producer_subs, p_encrypted, NULL) r;
-        IF strpos(v_outcomes, 'f') > 0 THEN
-            RAISE EXCEPTION 'The queue of push item % is full', strpos(v_outcomes, 'f') - 1
+                                 p_payloads, p_producer_subs, p_encrypted,
+                                 ARRAY[cardinality(p_item_partitions)], NULL, p_queue_max, false, false, NULL) r;
+        IF strpos(outcomes, 'f') > 0 THEN
+            RAISE EXCEPTION 'The queue of push item % is full', strpos(outcomes, 'f') - 1
                 USING ERRCODE = 'QN002';
-        ELSIF strpos(v_outcomes, 'd') > 0 THEN
+        ELSIF strpos(outcomes, 'd') > 0 THEN
             RAISE EXCEPTION 'Duplicate transactionId % in push item %',
-                p_transaction_ids[strpos(v_outcomes, 'd')], strpos(v_outcomes, 'd') - 1
+                p_transaction_ids[strpos(outcomes, 'd')], strpos(outcomes, 'd') - 1
                 USING ERRCODE = 'QN012';
         END IF;
     END IF;

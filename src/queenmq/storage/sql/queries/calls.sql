@@ -1,5 +1,6 @@
 -- name: push_messages
-SELECT message_ids, outcomes FROM queen.push_messages($1, $2, $3, $4, $5, $6, $7, $8);
+SELECT message_ids, outcomes, positions
+FROM queen.push_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
 -- name: ensure_partitions
 SELECT * FROM queen.ensure_partitions($1, $2, $3);
@@ -53,8 +54,8 @@ FROM queen.ack_messages($1, $2, $3, $4, $5, $6, false, $7) ORDER BY ordinal;
 SELECT renewed, was_known, expires_at FROM queen.renew_lease($1, $2);
 
 -- name: run_transaction
-SELECT message_ids, is_dlq, freed_queues, freed_partitions
-FROM queen.run_transaction($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+SELECT message_ids, outcomes, positions, is_dlq, freed_queues, freed_partitions
+FROM queen.run_transaction($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
 
 -- name: notify
 SELECT pg_notify($1, $2);

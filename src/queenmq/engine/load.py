@@ -1,0 +1,186 @@
+"""What to do with an operation under load: execute it, queue it, or refuse it. Pure: no clock, no
+I/O.
+
+Pressure is one number: 0 is idle, 1 is as much as the broker should ever carry. Each type of
+operation is engaged from its own threshold on, and stays so until the pressure is well below it.
+What an engaged type means is one row of a table; bounds are looked at before anything else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import Enum, IntEnum, StrEnum
+from typing import NamedTuple
+
+#: Share of a fully used pool in which nobody waits: it works well, so no threshold is reached.
+_FULL_POOL = 0.6
+RETRY_AFTER_S_MAX = 30
+
+
+class OperationType(IntEnum):
+    """What a request does. The value is its priority: the lowest is served first."""
+
+    SYSTEM_EVENT = 1
+    ACK_BATCH = 3
+    ACK_SINGLE = 4
+    PUSH = 5
+    POP = 6
+    BACKGROUND = 8
+    ANALYTICS = 10
+
+    @property
+    def priority(self) -> int:
+        return int(self)
+
+
+class LoadDecision(StrEnum):
+    """What becomes of an operation."""
+
+    EXECUTE = "execute"
+    QUEUE = "queue"
+    REJECT = "reject"
+
+
+class SlotUse(NamedTuple):
+    """Database connections in all, those in use, and calls that wait for one."""
+
+    size: int
+    in_use: int
+    waiting: int
+
+
+class Sample(NamedTuple):
+    """What is measured at one time."""
+
+    slots: SlotUse
+    #: The fullest of the rows in which requests wait for a call: its depth, divided by its bound.
+    fullness: float
+    #: Age of the oldest push or ack that waits for a call.
+    oldest_ms: float
+    #: How late the event loop woke a timer.
+    lag_ms: float
+    operation_depth: int
+    acks_waiting: int
+
+
+class Limits(NamedTuple):
+    """Measures that alone make a pressure of 1."""
+
+    age_ms: float = 1_000
+    lag_ms: float = 500
+
+
+class Pressure(NamedTuple):
+    """All that a decision needs to know."""
+
+    value: float = 0.0
+    engaged: frozenset[OperationType] = frozenset()
+    operation_depth: int = 0
+    acks_waiting: int = 0
+
+
+class Depth(Enum):
+    """Which count the bound of a type is compared with."""
+
+    OPERATIONS = "operations"
+    ACKS = "acks"
+
+    def of(self, pressure: Pressure) -> int:
+        is_acks = self is Depth.ACKS
+        return pressure.acks_waiting if is_acks else pressure.operation_depth
+
+
+class Threshold(NamedTuple):
+    """How one type of operation behaves under load."""
+
+    #: The type is engaged from this pressure on.
+    engage_at: float
+    #: Refused when engaged and this deep; 0 refuses as soon as it is engaged.
+    bound: float = 0
+    depth: Depth = Depth.OPERATIONS
+    when_engaged: LoadDecision = LoadDecision.EXECUTE
+    #: The bound holds whether engaged or not.
+    is_bound_strict: bool = False
+
+
+Thresholds = Mapping[OperationType, Threshold]
+
+
+def make_thresholds(
+    *,
+    push_at: float = 0.7,
+    push_queue_max: int = 10_000,
+    ack_at: float = 0.8,
+    ack_queue_max: int = 50_000,
+    pop_at: float = 0.95,
+) -> Thresholds:
+    """The table of all types.
+
+    Acks are never queued: one that is confirmed now and carried out later may outlive its lease.
+    Pops are not queued because they can wait by themselves, and background work comes again.
+    """
+    ack = Threshold(ack_at, ack_queue_max, depth=Depth.ACKS, is_bound_strict=True)
+    return {
+        OperationType.SYSTEM_EVENT: Threshold(math.inf, math.inf),
+        OperationType.ACK_BATCH: ack,
+        OperationType.ACK_SINGLE: ack,
+        OperationType.PUSH: Threshold(push_at, push_queue_max, when_engaged=LoadDecision.QUEUE),
+        OperationType.POP: Threshold(pop_at),
+        OperationType.BACKGROUND: Threshold(push_at),
+        OperationType.ANALYTICS: Threshold(push_at),
+    }
+
+
+def pressure_of(sample: Sample, limits: Limits) -> float:
+    """The worst of what was measured, each as a share of what is bearable."""
+    size, in_use, waiting = sample.slots
+    slots = (_FULL_POOL * in_use + waiting) / size if size else 0.0
+    return max(
+        0.0,
+        slots,
+        sample.fullness,
+        sample.oldest_ms / limits.age_ms,
+        sample.lag_ms / limits.lag_ms,
+    )
+
+
+def engage(was_engaged: bool, pressure: float, threshold: float, release_ratio: float) -> bool:
+    """On at the threshold, off only well below it, so that a pressure beside it does not flap."""
+    return pressure >= (threshold * release_ratio if was_engaged else threshold)
+
+
+def engaged_types(
+    before: frozenset[OperationType], pressure: float, thresholds: Thresholds, release_ratio: float
+) -> frozenset[OperationType]:
+    """The types that are engaged now."""
+    return frozenset(
+        kind
+        for kind, threshold in thresholds.items()
+        if engage(kind in before, pressure, threshold.engage_at, release_ratio)
+    )
+
+
+def decide(
+    operation_type: OperationType, pressure: Pressure, thresholds: Thresholds
+) -> LoadDecision:
+    """What becomes of an operation of this type. The bound comes first, or it would bound nothing.
+
+    A push that is not engaged is executed however deep the operation queue is; the push itself
+    refuses what would have to wait behind a queue that is full.
+    """
+    threshold = thresholds[operation_type]
+    is_engaged = operation_type in pressure.engaged
+    if is_engaged or threshold.is_bound_strict:
+        if threshold.depth.of(pressure) >= threshold.bound:
+            return LoadDecision.REJECT
+    return threshold.when_engaged if is_engaged else LoadDecision.EXECUTE
+
+
+def retry_after_s(depth: int, drain_rate: float | None) -> int:
+    """Whole seconds until this many operations are done, at so many a second; 1 when unknown."""
+    if drain_rate is None or depth <= 0:
+        return 1
+    if drain_rate * RETRY_AFTER_S_MAX <= depth:
+        return RETRY_AFTER_S_MAX
+    return max(1, math.ceil(depth / drain_rate))

@@ -1,0 +1,108 @@
+"""One push request on its way through a call, and how several become one call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from queenmq.engine.operation import PartitionRef, PushCall, PushItems, PushOutcome
+from queenmq.errors import QueenError
+
+V = TypeVar("V")
+
+
+class PushEntry:
+    """One push request on its way through a call."""
+
+    __slots__ = (
+        "attempts",
+        "deadline_ms",
+        "future",
+        "is_accepted",
+        "is_queued",
+        "items",
+        "keys",
+        "refs",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        items: PushItems,
+        refs: list[PartitionRef],
+        future: asyncio.Future[PushOutcome],
+        deadline_ms: float,
+        *,
+        is_queued: bool = False,
+        is_accepted: bool = False,
+    ) -> None:
+        self.items = items
+        self.future = future
+        self.deadline_ms = deadline_ms
+        #: To be queued as an operation instead of stored.
+        self.is_queued = is_queued
+        #: Answered already, so it cannot be refused any more.
+        self.is_accepted = is_accepted
+        self.weight = len(items.payloads)
+        self.attempts = 0
+        self.set_refs(refs)
+
+    def set_refs(self, refs: list[PartitionRef]) -> None:
+        self.refs = refs
+        self.keys: set[UUID] = {ref.partition_id for ref in refs}
+
+    def answer(self, outcome: PushOutcome) -> None:
+        if not self.future.done():
+            self.future.set_result(outcome)
+
+    def fail(self, error: QueenError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+def merge(entries: Sequence[PushEntry]) -> PushCall:
+    """Several requests as one call, in order."""
+    return PushCall(
+        items=merge_items(entries),
+        refs=[ref for entry in entries for ref in entry.refs],
+        request_sizes=[entry.weight for entry in entries],
+        # All that goes to a partition is queued as soon as one request is, for the order.
+        queued_ids={key for entry in entries if entry.is_queued for key in entry.keys},
+        is_accepted=any(entry.is_accepted for entry in entries),
+    )
+
+
+def merge_items(entries: Sequence[PushEntry]) -> PushItems:
+    """The items of several requests as one, in order."""
+    if len(entries) == 1:
+        return entries[0].items
+    return PushItems(
+        keys=[key for entry in entries for key in entry.items.keys],
+        payloads=[payload for entry in entries for payload in entry.items.payloads],
+        transaction_ids=_merge_column(entries, lambda items: items.transaction_ids),
+        trace_ids=_merge_column(entries, lambda items: items.trace_ids),
+        producer_subs=_merge_column(entries, lambda items: items.producer_subs),
+    )
+
+
+def _merge_column(
+    entries: Sequence[PushEntry], column: Callable[[PushItems], list[V | None] | None]
+) -> list[V | None] | None:
+    if all(column(entry.items) is None for entry in entries):
+        return None
+    merged: list[V | None] = []
+    for entry in entries:
+        merged.extend(column(entry.items) or [None] * entry.weight)
+    return merged
+
+
+def unanswered(entries: Iterable[PushEntry]) -> list[PushEntry]:
+    """Those that are neither stored nor refused; only they may be tried again."""
+    return [entry for entry in entries if not entry.future.done()]
+
+
+def fail_all(entries: Iterable[PushEntry], error: QueenError) -> None:
+    for entry in entries:
+        entry.fail(error)

@@ -1,0 +1,65 @@
+"""What the driver raises, in the words of this package: by SQLSTATE, never by text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import asyncpg
+
+from queenmq import errors
+
+#: SQLSTATEs of waiting in vain or losing a deadlock: nothing was done, another try may succeed.
+_BUSY = {"55P03", "40P01", "40001"}
+#: SQLSTATE classes that say something about the data or the statement, not about the server.
+_REJECTED_CLASSES = {"21", "22", "23", "42", "54"}
+#: SQLSTATE classes of a connection that broke off, whatever had become of its call.
+_BROKEN_OFF_CLASSES = {"08", "57"}
+#: No new connection to be had says nothing about those that are there.
+_TOO_MANY_CONNECTIONS = "53300"
+
+
+@contextmanager
+def translated(*, is_sent: bool = False) -> Iterator[None]:
+    """Turn what the driver raises into the errors of this package.
+
+    With `is_sent` a call was on its way, so one that broke off may have been carried out.
+    """
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        raise _from_postgres(error, is_sent=is_sent) from error
+    except TimeoutError as error:
+        # Before OSError, of which it is one kind, because it has no text of its own.
+        raise errors.StorageUnavailable(
+            "the database did not answer in time; try again", is_in_doubt=is_sent
+        ) from error
+    except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        raise errors.StorageUnavailable(
+            f"the database does not answer: {error}; try again", is_in_doubt=is_sent
+        ) from error
+
+
+def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.QueenError:
+    code = error.sqlstate or ""
+    # Without the DETAIL and HINT lines that str(error) appends: answers are one sentence.
+    text = str(error.args[0]) if error.args else type(error).__name__
+    if code == errors.PARTITION_GONE:
+        return errors.PartitionGone(text)
+    if code == errors.OPERATION_QUEUE_FULL:
+        ids = (error.detail or "").strip("{}").split(",")
+        return errors.OperationQueueFull(text, partition_ids=[UUID(one) for one in ids if one])
+    if code == errors.CLAIM_LOST:
+        return errors.ClaimLost(text)
+    if code in (errors.QUEUE_FULL, errors.ACK_REFUSED, errors.LEASE_LOST, errors.DUPLICATE_PUSH):
+        return errors.TransactionRefused(text)
+    if code in _BUSY:
+        return errors.PartitionBusy("another transaction holds what this request needs; try again")
+    if code[:2] in _REJECTED_CLASSES:
+        return errors.StorageRejected(f"the database refused the request: {text}")
+    return errors.StorageUnavailable(
+        f"the database cannot serve the request now: {text}; try again",
+        is_in_doubt=is_sent and code[:2] in _BROKEN_OFF_CLASSES,
+        is_suspicious=code != _TOO_MANY_CONNECTIONS,
+    )

@@ -1,0 +1,107 @@
+"""Notices that the database is gone or hangs, and that it is back.
+
+A call that failed, or one that has not come back for long, is only a suspicion: it may have been
+that one connection. A probe over a connection of its own decides. It writes, because a server that
+is read-only or out of disk space is of no use either. While the database is down the probe repeats,
+and everybody else is spared the wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from queenmq.clock import now_ms
+from queenmq.errors import QueenError
+
+logger = logging.getLogger(__name__)
+
+#: Between two probes: the first and the longest pause, and how much chance changes them.
+_PAUSE_S = 0.05
+_PAUSE_S_MAX = 1.0
+_JITTER = 0.3
+#: How often to look whether a call hangs.
+_LOOK_S = 0.5
+
+
+def pause_s(attempt: int, chance: float) -> float:
+    """How long to wait after this many failed probes; chance is a number between 0 and 1."""
+    pause = min(_PAUSE_S * (1 << min(attempt, 30)), _PAUSE_S_MAX)
+    return pause * (1 - _JITTER + 2 * _JITTER * chance)
+
+
+class OutageWatch:
+    """Whether the database is down. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        probe: Callable[[], Awaitable[None]],
+        *,
+        oldest_call_ms: Callable[[], float],
+        hang_ms: int,
+    ) -> None:
+        self._probe = probe
+        self._oldest_call_ms = oldest_call_ms
+        self._hang_ms = hang_ms
+        self._prober: asyncio.Task[None] | None = None
+        self._looker: asyncio.Task[None] | None = None
+        self._looked_ms = 0.0
+        self.is_down = False
+        #: Told of every change.
+        self.on_change: Callable[[bool], None] = lambda is_down: None
+
+    def start(self) -> None:
+        """Begin to look for calls that hang."""
+        self._looker = asyncio.create_task(self._look(), name="outage-look")
+
+    async def stop(self) -> None:
+        """Stop looking and probing."""
+        tasks = [task for task in (self._looker, self._prober) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def suspect(self) -> None:
+        """Something went wrong with a call; find out whether it is the database."""
+        if self._prober is None:
+            self._prober = asyncio.create_task(self._find_out(), name="outage-probe")
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            # A call may take long for a good reason: look again, but not all the time.
+            now = now_ms()
+            if min(self._oldest_call_ms(), now - self._looked_ms) > self._hang_ms:
+                self._looked_ms = now
+                self.suspect()
+
+    async def _find_out(self) -> None:
+        attempt = 0
+        try:
+            while (error := await self._try()) is not None:
+                self._turn(True, error)
+                await asyncio.sleep(pause_s(attempt, random.random()))
+                attempt += 1
+            self._turn(False, None)
+        finally:
+            self._prober = None
+
+    async def _try(self) -> QueenError | None:
+        try:
+            await self._probe()
+        except QueenError as error:
+            return error
+        return None
+
+    def _turn(self, is_down: bool, error: QueenError | None) -> None:
+        if is_down == self.is_down:
+            return
+        self.is_down = is_down
+        if is_down:
+            facts = {"event": "database_down"}
+            logger.error("the database is down, pushes go to the spool: %s", error, extra=facts)
+        else:
+            logger.warning("the database is back", extra={"event": "database_back"})
+        self.on_change(is_down)
