@@ -7,13 +7,109 @@ the database driver, the web stack nor Spark.
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from queenmq.client.client import Queen as Queen
+    from queenmq.client.errors import (
+        BadRequest as BadRequest,
+    )
+    from queenmq.client.errors import (
+        BufferFailed as BufferFailed,
+    )
+    from queenmq.client.errors import (
+        ClientClosed as ClientClosed,
+    )
+    from queenmq.client.errors import (
+        ClientError as ClientError,
+    )
+    from queenmq.client.errors import (
+        HandlerFailed as HandlerFailed,
+    )
+    from queenmq.client.errors import (
+        LeaseLost as LeaseLost,
+    )
+    from queenmq.client.errors import (
+        NotAllowed as NotAllowed,
+    )
+    from queenmq.client.errors import (
+        NotFound as NotFound,
+    )
+    from queenmq.client.errors import (
+        OperationFailed as OperationFailed,
+    )
+    from queenmq.client.errors import (
+        Overloaded as Overloaded,
+    )
+    from queenmq.client.errors import (
+        PayloadMismatch as PayloadMismatch,
+    )
+    from queenmq.client.errors import (
+        PushFailed as PushFailed,
+    )
+    from queenmq.client.errors import (
+        RequestFailed as RequestFailed,
+    )
+    from queenmq.client.errors import (
+        TransactionFailed as TransactionFailed,
+    )
+    from queenmq.client.errors import (
+        Unreachable as Unreachable,
+    )
+    from queenmq.client.message import DeadLetter as DeadLetter
+    from queenmq.client.message import Message as Message
+    from queenmq.client.sync import SyncQueen as SyncQueen
+    from queenmq.errors import QueenError as QueenError
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "BadRequest",
+    "BufferFailed",
+    "ClientClosed",
+    "ClientError",
+    "DeadLetter",
+    "HandlerFailed",
+    "LeaseLost",
+    "Message",
+    "NotAllowed",
+    "NotFound",
+    "OperationFailed",
+    "Overloaded",
+    "PayloadMismatch",
+    "PushFailed",
+    "Queen",
+    "QueenError",
+    "RequestFailed",
+    "SyncQueen",
+    "TransactionFailed",
+    "Unreachable",
+    "__version__",
+]
 
 #: Public name to the module that defines it; `__all__` lists the same names.
-_PUBLIC: dict[str, str] = {}
+_PUBLIC: dict[str, str] = {
+    "Queen": "queenmq.client.client",
+    "SyncQueen": "queenmq.client.sync",
+    "Message": "queenmq.client.message",
+    "DeadLetter": "queenmq.client.message",
+    "QueenError": "queenmq.errors",
+    "BadRequest": "queenmq.client.errors",
+    "BufferFailed": "queenmq.client.errors",
+    "ClientClosed": "queenmq.client.errors",
+    "ClientError": "queenmq.client.errors",
+    "HandlerFailed": "queenmq.client.errors",
+    "LeaseLost": "queenmq.client.errors",
+    "NotAllowed": "queenmq.client.errors",
+    "NotFound": "queenmq.client.errors",
+    "OperationFailed": "queenmq.client.errors",
+    "Overloaded": "queenmq.client.errors",
+    "PayloadMismatch": "queenmq.client.errors",
+    "PushFailed": "queenmq.client.errors",
+    "RequestFailed": "queenmq.client.errors",
+    "TransactionFailed": "queenmq.client.errors",
+    "Unreachable": "queenmq.client.errors",
+}
 
 
 def __getattr__(name: str) -> object:

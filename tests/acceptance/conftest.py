@@ -13,6 +13,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from queenmq import Queen
 from queenmq.storage.embedded.layout import Layout
 from queenmq.storage.embedded.postmaster import running_postmaster
 from tests.acceptance.sql_side import PATIENT
@@ -54,6 +55,13 @@ def start_owner(data_dir: Path) -> Iterator[Callable[..., BrokerProcess]]:
         for stream in (broker.process.stdout, broker.process.stderr):
             if stream is not None:
                 stream.close()
+
+
+@pytest.fixture
+async def queen(broker: BrokerProcess) -> AsyncIterator[Queen]:
+    """Our client on the shared broker."""
+    async with Queen(broker.url) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")

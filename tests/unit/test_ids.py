@@ -6,7 +6,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from queenmq.ids import parse_uuid, random_uuid
+from queenmq.ids import parse_uuid, random_uuid, uuid7_text
 
 USUAL = "0190a8f0-1234-7abc-8def-0123456789ab"
 
@@ -19,6 +19,15 @@ def test_random_uuid_is_a_version_4_uuid() -> None:
 
 def test_random_uuids_differ() -> None:
     assert len({random_uuid() for _ in range(1_000)}) == 1_000
+
+
+def test_a_uuid_of_a_moment_begins_with_it() -> None:
+    texts = [uuid7_text(1_700_000_000_000 + n) for n in range(1_000)]
+    assert texts == sorted(texts)
+    made = parse_uuid(texts[0])
+    assert made is not None and made.version == 7 and made.variant == RFC_4122
+    assert made.int >> 80 == 1_700_000_000_000
+    assert len({uuid7_text(5) for _ in range(1_000)}) == 1_000
 
 
 def test_the_usual_form_is_parsed() -> None:

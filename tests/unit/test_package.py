@@ -12,7 +12,7 @@ import pytest
 import queenmq
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("asyncpg", "pyspark", "starlette", "uvicorn")
+HEAVY = ("aiohttp", "asyncpg", "pyspark", "starlette", "uvicorn")
 
 
 def test_importing_the_package_pulls_in_no_driver_web_stack_or_spark() -> None:
@@ -27,6 +27,27 @@ def test_version_is_the_one_in_pyproject() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     assert queenmq.__version__ == project["version"]
+
+
+def test_the_client_needs_neither_the_broker_nor_its_libraries() -> None:
+    script = "import queenmq, sys; queenmq.SyncQueen; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(done.stdout.split())
+    assert "aiohttp" in loaded
+    assert not loaded & {"asyncpg", "pyspark", "starlette", "uvicorn", "httpx", "pytest"}
+    ours = {name.split(".")[1] for name in loaded if name.startswith("queenmq.")}
+    assert ours == {"client", "clock", "errors", "ids", "wire"}
+
+
+def test_public_names_are_these() -> None:
+    assert set(queenmq.__all__) == {
+        "__version__", "Queen", "SyncQueen", "Message", "DeadLetter", "QueenError", "ClientError",
+        "RequestFailed", "BadRequest", "NotAllowed", "NotFound", "LeaseLost", "Overloaded",
+        "Unreachable", "PushFailed", "TransactionFailed", "OperationFailed", "BufferFailed",
+        "PayloadMismatch", "HandlerFailed", "ClientClosed",
+    }  # fmt: skip
 
 
 def test_every_public_name_resolves() -> None:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import typer
 
+from queenmq import Message, Queen
 from queenmq.clock import now_ms
 from queenmq.errors import QueenError
 
@@ -68,47 +68,38 @@ class Traffic:
     async def run(self, seconds: int) -> None:
         """Push for so long, then let the groups catch up."""
         end_ms = now_ms() + seconds * 1000
-        async with httpx.AsyncClient(base_url=self._url, timeout=30) as http:
-            consumers = [asyncio.create_task(self._consume(http, group)) for group in _GROUPS]
+        async with Queen(self._url) as queen:
+            consumers = [asyncio.create_task(self._consume(queen, group)) for group in _GROUPS]
             next_line_ms = now_ms()
             while now_ms() < end_ms:
-                await self._push(http)
+                await self._push(queen)
                 if now_ms() >= next_line_ms:
                     next_line_ms += 1000
                     print(f"  {self._line()}")
             self._is_over = True
             await asyncio.gather(*consumers)
 
-    async def _push(self, http: httpx.AsyncClient) -> None:
-        customers = [f"customer-{number}" for number in range(_PARTITIONS)]
+    async def _push(self, queen: Queen) -> None:
         items = []
-        for customer in customers:
+        for customer in (f"customer-{number}" for number in range(_PARTITIONS)):
             self._pushed[customer] += 1
             payload = {"customer": customer, "order": self._pushed[customer]}
-            items.append({"queue": _QUEUE, "partition": customer, "payload": payload})
-        (await http.post("/api/v1/push", json={"items": items})).raise_for_status()
+            items.append({"data": payload, "partition": customer})
+        await queen.push(_QUEUE, items)
 
-    async def _consume(self, http: httpx.AsyncClient, group: str) -> None:
-        query = {"batch": "100", "wait": "true", "timeout": "500", "consumerGroup": group}
+    async def _consume(self, queen: Queen, group: str) -> None:
         while True:
-            response = await http.get(f"/api/v1/pop/queue/{_QUEUE}", params=query)
-            if response.status_code == 204:
-                if self._is_over:
-                    return
-                continue
-            messages = response.raise_for_status().json()["messages"]
-            self._note(group, messages)
-            acks = [
-                {key: message[key] for key in ("transactionId", "partitionId", "leaseId")}
-                for message in messages
-            ]
-            body = {"acknowledgments": acks, "consumerGroup": group}
-            (await http.post("/api/v1/ack/batch", json=body)).raise_for_status()
+            messages = await queen.pop(_QUEUE, group=group, batch=100, wait=True, timeout_ms=500)
+            if messages:
+                self._note(group, messages)
+                await queen.ack(messages)
+            elif self._is_over:
+                return
 
-    def _note(self, group: str, messages: list[dict[str, Any]]) -> None:
+    def _note(self, group: str, messages: list[Message[Any]]) -> None:
         seen = self._consumed[group]
         for message in messages:
-            customer, order = message["data"]["customer"], message["data"]["order"]
+            customer, order = message.data["customer"], message.data["order"]
             self._out_of_order += order != seen[customer] + 1
             seen[customer] = order
 

@@ -1,0 +1,116 @@
+"""Owns the acks of a consumer: sent beside the next handler, joined when they pile up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from queenmq.client.errors import ClientError
+from queenmq.client.lanes import Lanes
+from queenmq.client.message import Message
+from queenmq.client.retry import RetryPolicy
+from queenmq.client.settling import Settler
+
+logger = logging.getLogger(__name__)
+
+#: An ack that is lost means work done twice, so a consumer is patient: a minute or two.
+PATIENT = RetryPolicy(attempts=30, base_delay=0.1, max_retry_delay=5.0)
+
+
+class Acker:
+    """Settles the handled messages of one batch, in order. At most one request is under way.
+
+    An ack passes everything before it in its partition, so the last message of a run is enough.
+    Servers of another make count acks instead: they keep the lease after the last message, which
+    shows in the answer. Those are sent every ack.
+    """
+
+    def __init__(self, settler: Settler, lanes: Lanes) -> None:
+        self._settler = settler
+        self._lanes = lanes
+        self._pending: list[Message[Any]] = []
+        self._done: list[Message[Any]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, *messages: Message[Any]) -> None:
+        """These were handled well; settle them after all that were added before."""
+        self._pending += messages
+        if self._pending and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._send())
+
+    async def drain(self) -> None:
+        """Come back when everything that was added has been sent, also if the caller is ended."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def _send(self) -> None:
+        while self._pending:
+            messages, self._pending = self._pending, []
+            self._done += messages
+            try:
+                await self._complete(messages)
+            except ClientError as error:
+                # The messages come again when the lease is over.
+                self._lanes.lose()
+                _warn("acks did not get through", error=str(error), count=len(messages))
+
+    async def _complete(self, messages: list[Message[Any]]) -> None:
+        if not self._settler.counts_acks:
+            messages = list({one.partition_id: one for one in messages}.values())
+        results = await self._settler.ack_each(messages, policy=PATIENT)
+        for message, result in zip(messages, results, strict=True):
+            if not result.get("success"):
+                _warn("an ack was refused", error=str(result.get("error")), count=1)
+            elif not result.get("leaseReleased") and self._lanes.is_last(message):
+                await self._complete_all(message.partition_id)
+
+    async def _complete_all(self, partition_id: str) -> None:
+        """The lease did not end with its last message: send the acks that were left out.
+
+        It may also have ended before, by an ack whose answer was lost. If this helps, the server
+        counts, and is sent every ack from now on.
+        """
+        if self._settler.counts_acks:
+            return
+        messages = [one for one in self._done if one.partition_id == partition_id]
+        results = await self._settler.ack_each(messages, policy=PATIENT)
+        self._settler.counts_acks = any(one.get("leaseReleased") for one in results)
+
+
+async def settle_failed(settler: Settler, lanes: Lanes, message: Message[Any], text: str) -> None:
+    """Say that the message in hand failed. Its lane goes on only if it became a dead letter."""
+    try:
+        (result,) = await settler.ack_each([message], False, error=text, policy=PATIENT)
+    except ClientError as error:
+        _warn("a failure could not be reported", error=str(error), count=1)
+        result = {}
+    if result.get("success") and result.get("dlq") and not result.get("leaseReleased"):
+        lanes.settle()
+    else:
+        lanes.block()
+
+
+async def fail_all(settler: Settler, failed: Sequence[tuple[Message[Any], str]]) -> None:
+    """Say of each that it failed, and why; in every partition the server takes them in order."""
+    for message, text in failed:
+        message["_status"], message["_error"] = False, text
+    try:
+        await settler.ack_each([message for message, _ in failed], policy=PATIENT)
+    except ClientError as error:
+        _warn("failures could not be reported", error=str(error), count=len(failed))
+
+
+async def release(settler: Settler, messages: Sequence[Message[Any]]) -> None:
+    """Give back what was not handled: delivered again at once, and not counted as a failure."""
+    if not messages:
+        return
+    try:
+        await settler.ack_each(messages, "retry", policy=PATIENT)
+    except ClientError as error:
+        _warn("messages stay leased until it runs out", error=str(error), count=len(messages))
+
+
+def _warn(text: str, *, error: str, count: int) -> None:
+    logger.warning(text, extra={"event": "ack_failed", "error": error, "count": count})

@@ -1,0 +1,143 @@
+"""Owns awaitable builders: a call that is sent when it is awaited, with callbacks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+from queenmq.client.calls import query_text
+from queenmq.client.errors import ClientError, PushFailed
+from queenmq.client.message import DeadLetters
+from queenmq.client.transport import Transport
+
+T = TypeVar("T")
+
+#: A plain or a coroutine function.
+Callback = Callable[..., Any]
+
+
+async def called(callback: Callback, *arguments: Any) -> Any:
+    """What a callback gives, waited for if it is a coroutine function."""
+    answer = callback(*arguments)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+class Operation(Generic[T]):
+    """Sent when awaited. With `on_error` it does not raise."""
+
+    def __init__(self, send: Callable[[], Awaitable[T]]) -> None:
+        self._send = send
+        self._on_success: Callback | None = None
+        self._on_error: Callback | None = None
+
+    def on_success(self, callback: Callback) -> Self:
+        self._on_success = callback
+        return self
+
+    def on_error(self, callback: Callback) -> Self:
+        self._on_error = callback
+        return self
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._execute().__await__()
+
+    async def _execute(self) -> T:
+        try:
+            result = await self._send()
+        except ClientError as error:
+            if self._on_error is None:
+                raise
+            await called(self._on_error, error)
+            failure: Any = {"success": False, "error": str(error)}
+            return failure  # type: ignore[no-any-return]
+        if self._on_success is not None:
+            await called(self._on_success, result)
+        return result
+
+
+class Push(Operation[Any]):
+    """A push. Callbacks get the items as sent, each with its `result`."""
+
+    def __init__(self, items: Sequence[dict[str, Any]], send: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__(send)
+        self._items = items
+        self._on_duplicate: Callback | None = None
+
+    def on_duplicate(self, callback: Callback) -> Self:
+        self._on_duplicate = callback
+        return self
+
+    async def _execute(self) -> Any:
+        try:
+            results = await self._send()
+        except PushFailed as error:
+            results = error.results
+            if self._on_error is None:
+                await self._tell(results)
+                raise
+            await called(self._on_error, self._with(results, "failed"), error)
+        except ClientError as error:
+            if self._on_error is None:
+                raise
+            await called(self._on_error, self._items, error)
+            return None
+        await self._tell(results)
+        return results
+
+    async def _tell(self, results: Any) -> None:
+        if isinstance(results, dict):
+            if self._on_success is not None:
+                await called(self._on_success, self._items)
+            return
+        duplicates = self._with(results, "duplicate")
+        if duplicates and self._on_duplicate is not None:
+            error = ClientError(f"{len(duplicates)} transaction ids were there already")
+            await called(self._on_duplicate, duplicates, error)
+        stored = self._with(results, "queued")
+        if stored and self._on_success is not None:
+            await called(self._on_success, stored)
+
+    def _with(self, results: Sequence[Mapping[str, Any]], status: str) -> list[dict[str, Any]]:
+        return [
+            {**item, "result": result, **({"error": result["error"]} if "error" in result else {})}
+            for item, result in zip(self._items, results, strict=False)
+            if result.get("status") == status
+        ]
+
+
+class DeadLetterQuery:
+    """Asks for the dead letters of a queue."""
+
+    def __init__(self, transport: Transport, queue: str | None, group: str | None = None) -> None:
+        self._transport = transport
+        self._query: dict[str, Any] = {
+            "queue": queue, "consumerGroup": group, "limit": 100, "offset": 0,
+        }  # fmt: skip
+
+    def limit(self, count: int) -> Self:
+        self._query["limit"] = max(1, count)
+        return self
+
+    def offset(self, count: int) -> Self:
+        self._query["offset"] = max(0, count)
+        return self
+
+    def partition(self, name: str | None) -> Self:
+        self._query["partition"] = name
+        return self
+
+    def from_(self, timestamp: str) -> Self:
+        self._query["from"] = timestamp
+        return self
+
+    def to(self, timestamp: str) -> Self:
+        self._query["to"] = timestamp
+        return self
+
+    async def get(self) -> dict[str, Any]:
+        """`messages`, latest failure first, and their `total`."""
+        path = f"/api/v1/dlq?{query_text(self._query)}"
+        found: DeadLetters | None = await self._transport.call("GET", path, wanted=DeadLetters)
+        found = found or DeadLetters()
+        return {"messages": found.messages, "total": found.total}

@@ -1,0 +1,219 @@
+"""Owns what requests look like: items, paths, queries, acks. No I/O, and no state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+from urllib.parse import quote, urlencode
+
+from queenmq import clock
+from queenmq.client.message import field_of
+from queenmq.ids import parse_uuid, uuid7_text
+
+QUEUE_MODE = "__QUEUE_MODE__"
+
+#: What a dict that wraps a payload may hold.
+_WRAPPING = {
+    "data", "payload", "partition", "transactionId", "transaction_id", "traceId", "trace_id",
+}  # fmt: skip
+
+#: Options that `create` always sends, as the official client does.
+QUEUE_DEFAULTS: dict[str, Any] = {
+    "leaseTime": 300,
+    "retryLimit": 3,
+    "priority": 0,
+    "delayedProcessing": 0,
+    "windowBuffer": 0,
+    "maxSize": 0,
+    "retentionSeconds": 0,
+    "completedRetentionSeconds": 0,
+    "encryptionEnabled": False,
+}
+
+
+class PopKeywords(TypedDict, total=False):
+    """How to pop, as keyword arguments; defaults are those of PopRequest."""
+
+    partition: str | None
+    namespace: str | None
+    task: str | None
+    group: str | None
+    batch: int
+    partitions: int
+    wait: bool
+    timeout_ms: int
+    auto_ack: bool
+    subscription_mode: str | None
+    subscription_from: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopRequest:
+    """What to pop, and how."""
+
+    queue: str | None = None
+    partition: str | None = None
+    namespace: str | None = None
+    task: str | None = None
+    group: str | None = None
+    batch: int = 1
+    partitions: int = 1
+    wait: bool = False
+    timeout_ms: int = 30_000
+    auto_ack: bool = False
+    subscription_mode: str | None = None
+    subscription_from: str | None = None
+
+    def path(self, *, batch: int | None = None, timeout_ms: int | None = None) -> str:
+        """Path and query; a consumer asks for less near the end of its limits."""
+        query = {
+            "batch": batch or self.batch,
+            "wait": "true" if self.wait else "false",
+            "timeout": self.timeout_ms if timeout_ms is None else timeout_ms,
+            "consumerGroup": self.group,
+            "namespace": self.namespace,
+            "task": self.task,
+            "autoAck": "true" if self.auto_ack else None,
+            "subscriptionMode": self.subscription_mode,
+            "subscriptionFrom": self.subscription_from,
+            "partitions": self.partitions if self.partitions > 1 else None,
+        }
+        return f"{self._place()}?{query_text(query)}"
+
+    def _place(self) -> str:
+        if self.queue:
+            place = f"/api/v1/pop/queue/{quoted(self.queue)}"
+            if self.partition is not None:
+                place += f"/partition/{quoted(self.partition)}"
+            return place
+        if self.namespace or self.task:
+            return "/api/v1/pop"
+        raise ValueError("there is nothing to pop from: name a queue, a namespace or a task")
+
+
+def quoted(name: str) -> str:
+    """A name as a part of a path."""
+    return quote(name, safe="")
+
+
+def query_text(query: Mapping[str, Any]) -> str:
+    """A query string of all that is not None."""
+    return urlencode(
+        {name: value for name, value in query.items() if value is not None}, quote_via=quote
+    )
+
+
+def with_query(path: str, query: Mapping[str, Any]) -> str:
+    text = query_text(query)
+    return f"{path}?{text}" if text else path
+
+
+def push_items(
+    queue: str, payloads: Any, *, partition: str | None, trace_id: str | None
+) -> list[dict[str, Any]]:
+    """Items of a push request, each with a transaction id, so that it may be sent twice."""
+    many = payloads if isinstance(payloads, list | tuple) else [payloads]
+    place = {"queue": queue, "partition": partition or "Default"}
+    now = clock.unix_ms()
+    return [_item(place, one, now, trace_id) for one in many]
+
+
+def _item(place: dict[str, str], one: Any, now: int, trace_id: str | None) -> dict[str, Any]:
+    payload = one
+    if isinstance(one, dict):
+        if "data" in one or "payload" in one:
+            _check_wrapping(one)
+            payload = one["data"] if "data" in one else one["payload"]
+            if one.get("partition"):
+                place = {**place, "partition": one["partition"]}
+        trace_id = _trace_id(one.get("traceId") or one.get("trace_id")) or trace_id
+    name = given_name(one) or uuid7_text(now)
+    item = {**place, "payload": payload, "transactionId": name}
+    if trace_id is not None:
+        item["traceId"] = trace_id
+    return item
+
+
+def given_name(one: Any) -> str | None:
+    """The transaction id that the user chose for an item.
+
+    As in the official client it may also stand in a payload that is not wrapped, and stays there.
+    """
+    if not isinstance(one, dict):
+        return None
+    if "data" in one or "payload" in one:
+        return one.get("transactionId") or one.get("transaction_id")
+    return one.get("transactionId")
+
+
+def _check_wrapping(one: dict[str, Any]) -> None:
+    unknown = one.keys() - _WRAPPING
+    if unknown:
+        raise ValueError(
+            f"an item with data or payload also has {', '.join(sorted(map(str, unknown)))}, which "
+            "would be lost; wrap the whole payload as {'data': ...}"
+        )
+
+
+def _trace_id(given: Any) -> str | None:
+    """A trace id that the server takes; one that is no UUID is left out."""
+    return given if isinstance(given, str) and parse_uuid(given) else None
+
+
+def status_word(status: bool | str) -> str:
+    if isinstance(status, str):
+        return status
+    return "completed" if status else "failed"
+
+
+def ack_item(message: Any, status: bool | str, error: str | None) -> dict[str, Any]:
+    """One ack; a message may carry its own `_status` and `_error`."""
+    transaction_id = field_of(message, "transactionId") or field_of(message, "id")
+    partition_id = field_of(message, "partitionId")
+    if not transaction_id or not partition_id:
+        raise ValueError(
+            "a message to ack has no transactionId or no partitionId; pass it as pop gave it"
+        )
+    own = field_of(message, "_status")
+    item = {
+        "transactionId": transaction_id,
+        "partitionId": partition_id,
+        "status": status_word(status if own is None else own),
+        "error": field_of(message, "_error") or error,
+    }
+    lease_id = field_of(message, "leaseId")
+    if lease_id:
+        item["leaseId"] = lease_id
+    return item
+
+
+def group_of(message: Any) -> str | None:
+    """The group that popped a message; None stands for the default one."""
+    group = field_of(message, "consumerGroup")
+    return None if group in (None, "", QUEUE_MODE) else str(group)
+
+
+def by_group(messages: Iterable[Any], group: str | None) -> dict[str | None, list[int]]:
+    """Positions of messages by the group to ack them for: the one given, or each one's own."""
+    found: dict[str | None, list[int]] = {}
+    for position, message in enumerate(messages):
+        found.setdefault(group or group_of(message), []).append(position)
+    return found
+
+
+def lease_ids(what: Any) -> list[str]:
+    """The leases of messages, each once; a lease id stands for itself."""
+    many: Sequence[Any] = what if isinstance(what, list | tuple) else [what]
+    found = [one if isinstance(one, str) else field_of(one, "leaseId") for one in many]
+    return list(dict.fromkeys(one for one in found if one))
+
+
+def camel_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Queue options by their wire names: lease_time and leaseTime are the same."""
+    return {**QUEUE_DEFAULTS, **{_camel(name): value for name, value in options.items()}}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,314 @@
+"""Owns the consume loop: workers that pop, handle, ack and renew until they are told to stop.
+
+Each worker handles one leased batch at a time, message after message; the server leases a partition
+to one of them only. So a partition's messages are never handled at the same time or out of order,
+whatever the number of workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from queenmq.client.acks import Acker, fail_all, release, settle_failed
+from queenmq.client.builders import called
+from queenmq.client.errors import (
+    ClientClosed,
+    HandlerFailed,
+    RequestFailed,
+    Unreachable,
+)  # fmt: skip
+from queenmq.client.lanes import Budget, Lanes
+from queenmq.client.leases import kept_lease
+from queenmq.client.message import Message, converted
+from queenmq.client.tracing import consume_span
+
+if TYPE_CHECKING:
+    from queenmq.client.client import Queen
+    from queenmq.client.consumption import ConsumeOptions
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between pops that do not wait.
+_POLL_S = 0.1
+
+
+class Consumer:
+    """One run of a consumption."""
+
+    def __init__(
+        self,
+        queen: Queen,
+        options: ConsumeOptions,
+        *,
+        handle: Callable[[Any], Any] | None,
+        on_success: Callable[..., Any] | None = None,
+        on_error: Callable[..., Any] | None = None,
+    ) -> None:
+        self._queen = queen
+        self._options = options
+        self._handle = handle
+        self._on_success = on_success
+        self._on_error = on_error
+        # Callbacks settle for themselves.
+        self.acks = options.auto_ack and on_success is None and on_error is None
+        self._budget = Budget(options.limit)
+        self._stopping = asyncio.Event()
+        #: Workers that wait for something to do, which may be broken off.
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self.workers: set[asyncio.Task[None]] = set()
+        self._busy = 0
+        self._last = asyncio.get_running_loop().time()
+
+    @property
+    def is_stopping(self) -> bool:
+        given = self._options.stop_event
+        return self._stopping.is_set() or (given is not None and given.is_set())
+
+    def stop(self) -> None:
+        """Take nothing new; what is in hand is finished."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        for task in self._waiting - {asyncio.current_task()}:
+            task.cancel()
+
+    async def run(self) -> None:
+        """Work until the limit, an idle time, a stop or an error."""
+        workers = [asyncio.create_task(self._work()) for _ in range(self._options.concurrency)]
+        self.workers.update(workers)
+        watcher = asyncio.create_task(self._watch())
+        try:
+            await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+            self.stop()
+            await asyncio.gather(*workers)
+        finally:
+            watcher.cancel()
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, watcher, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        """Stop when the user's own event says so."""
+        if self._options.stop_event is not None:
+            await self._options.stop_event.wait()
+            self.stop()
+
+    async def _work(self) -> None:
+        async with contextlib.aclosing(self.batches()) as batches:
+            async for lanes in batches:
+                await (self._each if self._is_single else self._together)(lanes)
+
+    @property
+    def _is_single(self) -> bool:
+        return self._options.each or self._options.request.batch == 1
+
+    # Getting batches.
+
+    async def batches(self) -> AsyncGenerator[Lanes, None]:
+        """Leased batches, one after the other; each is renewed while the caller has it."""
+        failures = 0
+        while not self.is_stopping and not self._budget.is_spent:
+            share = self._budget.take(self._options.request.batch)
+            lanes = Lanes([])
+            try:
+                messages = await self._unless_stopped(self._pop(share))
+                failures = 0
+                if messages:
+                    lanes = Lanes(messages)
+                    with self._in_hand(messages[0].lease_id, lanes):
+                        yield lanes
+            except (Unreachable, RequestFailed) as error:
+                if isinstance(error, RequestFailed) and not _may_pass(error.status):
+                    raise
+                failures += 1
+                if not self._stop_if_idle():
+                    await self._unless_stopped(self._back_off(failures, error))
+            finally:
+                # What was not handled, after a failure, may be taken again.
+                self._budget.settle(share, lanes.taken)
+
+    async def _back_off(self, failures: int, error: Exception) -> None:
+        delay = self._queen._transport.policy.backoff(failures, random=random.random)
+        facts = {"event": "pop_failed", "error": str(error), "delay_s": round(delay, 3)}
+        logger.warning("a consumer cannot pop; it tries again", extra=facts)
+        await self._pause(delay)
+
+    async def _pop(self, share: int) -> list[Message[Any]]:
+        if share == 0:
+            # Other workers have all that is left; some of it may come back.
+            await self._pause(_POLL_S)
+            return []
+        request = self._options.request
+        messages = await self._queen._pop(request, batch=share, timeout_ms=self._poll_ms())
+        if not messages and not self._stop_if_idle() and not request.wait:
+            await self._pause(_POLL_S)
+        return messages
+
+    @contextlib.contextmanager
+    def _in_hand(self, lease_id: str, lanes: Lanes) -> Iterator[None]:
+        self._busy += 1
+        try:
+            with self._kept(lease_id, lanes):
+                yield
+        finally:
+            self._busy -= 1
+            self._last = asyncio.get_running_loop().time()
+
+    def _kept(self, lease_id: str, lanes: Lanes) -> contextlib.AbstractContextManager[None]:
+        if not self._options.renew_lease or not lease_id:
+            return contextlib.nullcontext()
+        return kept_lease(
+            lease_id,
+            lanes,
+            settler=self._queen._settler,
+            transport=self._queen._transport,
+            interval=self._options.renew_interval_ms / 1000,
+        )
+
+    def _poll_ms(self) -> int:
+        """How long to wait for messages; not longer than until the idle time is over."""
+        wanted = self._options.request.timeout_ms
+        if self._options.idle_ms is None:
+            return wanted
+        left = self._options.idle_ms - self._idle_ms()
+        return max(1, min(wanted, int(left) + 1))
+
+    def _idle_ms(self) -> float:
+        if self._busy:
+            self._last = asyncio.get_running_loop().time()
+        return (asyncio.get_running_loop().time() - self._last) * 1000
+
+    def _stop_if_idle(self) -> bool:
+        idle_ms = self._options.idle_ms
+        if idle_ms is not None and self._idle_ms() >= idle_ms:
+            self.stop()
+            return True
+        return False
+
+    async def _pause(self, seconds: float) -> None:
+        await self._queen._transport.pause(seconds)
+
+    async def _unless_stopped(self, work: Any) -> Any:
+        """What the work gives, or None when a stop breaks it off."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self._stopping.is_set() and task.uncancel() == 0:
+                return None
+            raise
+        except ClientClosed:
+            if self._stopping.is_set():
+                return None
+            raise
+        finally:
+            self._waiting.discard(task)
+
+    # Handling them.
+
+    async def _each(self, lanes: Lanes) -> None:
+        """One message at a time; acks go out beside the next handler."""
+        settler = self._queen._settler
+        acker = Acker(settler, lanes)
+        try:
+            while not self.is_stopping and (message := lanes.next()) is not None:
+                try:
+                    await self._call([message], message)
+                except HandlerFailed as failed:
+                    if not self.acks:
+                        raise
+                    await acker.drain()
+                    await settle_failed(settler, lanes, message, _text(failed))
+                else:
+                    if self.acks:
+                        acker.add(message)
+                    lanes.settle()
+        finally:
+            await acker.drain()
+            if self.acks:
+                await release(settler, lanes.rest())
+
+    async def _together(self, lanes: Lanes) -> None:
+        """The whole batch in one call. Payloads of a wrong type fail alone, with their lane."""
+        settler = self._queen._settler
+        acker = Acker(settler, lanes)
+        messages, misfits = self._fitting(lanes)
+        failed: list[tuple[Message[Any], str]] = []
+        if messages:
+            try:
+                await self._call(messages, messages)
+            except HandlerFailed as error:
+                if not self.acks:
+                    raise
+                failed = [(message, _text(error)) for message in messages]
+            except BaseException:
+                if self.acks:
+                    await release(settler, messages)
+                raise
+        if not self.acks:
+            return
+        if not failed:
+            acker.add(*messages)
+        await acker.drain()
+        if failed or misfits:
+            await fail_all(settler, [*failed, *misfits])
+            # A misfit that became a dead letter leaves the lease to those behind it.
+            await release(settler, lanes.skipped)
+
+    def _fitting(self, lanes: Lanes) -> tuple[list[Message[Any]], list[tuple[Message[Any], str]]]:
+        """The messages to handle, and the first of each lane that does not fit the type."""
+        good: list[Message[Any]] = []
+        bad: list[tuple[Message[Any], str]] = []
+        while (message := lanes.next()) is not None:
+            try:
+                good.append(self.typed(message))
+            except ValueError as error:
+                bad.append((message, str(error)))
+                lanes.block()
+            else:
+                lanes.settle()
+        return good, bad
+
+    def typed(self, message: Message[Any]) -> Message[Any]:
+        """The message with its payload as the type that was asked for; raises ValueError."""
+        kind = self._options.type
+        return message if kind is None else converted(message, kind)
+
+    async def _call(self, messages: Sequence[Message[Any]], argument: Any) -> None:
+        """Run the handler and its callbacks; any error of it comes out as HandlerFailed."""
+        assert self._handle is not None
+        try:
+            with consume_span(messages):
+                if argument is messages[0]:
+                    self.typed(messages[0])
+                result = await called(self._handle, argument)
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                raise
+            if self._on_error is None:
+                raise HandlerFailed(
+                    f"a handler raised {type(error).__name__}: {error}; catch it there, or let "
+                    "the consumer ack"
+                ) from error
+            await called(self._on_error, argument, error)
+            return
+        if self._on_success is not None:
+            await called(self._on_success, argument, result)
+
+
+def _may_pass(status: int) -> bool:
+    return status == 429 or status >= 500
+
+
+def _text(failed: HandlerFailed) -> str:
+    """What the dead letter will say."""
+    error = failed.__cause__
+    return f"{type(error).__name__}: {error}"

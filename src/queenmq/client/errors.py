@@ -1,0 +1,151 @@
+"""Every error the client raises on purpose.
+
+    QueenError
+    └── ClientError
+        ├── RequestFailed           a server answered, and the answer is a refusal
+        │   ├── BadRequest          the request cannot be carried out as it stands (400, 413, ...)
+        │   ├── NotAllowed          no token, a bad one, or too few rights (401, 403)
+        │   ├── NotFound            no such route, queue, partition or lease (404)
+        │   ├── LeaseLost           the lease is not live any more (409)
+        │   └── Overloaded          too much at once; later it may work (429, 503)
+        ├── Unreachable             no server gave an answer
+        ├── PushFailed              some items of a push were not stored
+        ├── TransactionFailed       a transaction was refused as a whole
+        ├── OperationFailed         a push that the server had put off did not end well in time
+        ├── BufferFailed            buffered messages could not be delivered
+        ├── PayloadMismatch         a payload does not fit the type that was asked for
+        ├── HandlerFailed           a handler that acks for itself raised
+        └── ClientClosed            the client was closed before the call
+
+A message is one sentence: the thing, its value, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from queenmq.errors import QueenError
+
+
+class ClientError(QueenError):
+    """Base of all errors of the client."""
+
+
+class RequestFailed(ClientError):
+    """A server answered with an error status."""
+
+    def __init__(self, status: int, reason: str, where: str) -> None:
+        super().__init__(f"{where} was answered {status}: {reason}")
+        self.status = status
+        #: The server's own sentence.
+        self.reason = reason
+
+
+class BadRequest(RequestFailed):
+    """The request cannot be carried out as it stands."""
+
+
+class NotAllowed(RequestFailed):
+    """The token is missing, bad, or has too few rights."""
+
+
+class NotFound(RequestFailed):
+    """The thing named in the request does not exist."""
+
+
+class LeaseLost(RequestFailed):
+    """The lease has expired or was completed."""
+
+
+class Overloaded(RequestFailed):
+    """The server cannot take it now."""
+
+
+class Unreachable(ClientError):
+    """No server gave an answer."""
+
+
+class PushFailed(ClientError):
+    """Items of a push were not stored; `results` has the answer to each."""
+
+    def __init__(self, results: Sequence[Mapping[str, Any]]) -> None:
+        refused = [one for one in results if one.get("status") == "failed"]
+        why = refused[0].get("error") if refused else "refused"
+        super().__init__(
+            f"{len(refused)} of {len(results)} items were not stored ({why}); "
+            "push the failed ones of `results` again later"
+        )
+        self.results = list(results)
+
+
+class TransactionFailed(ClientError):
+    """A transaction was refused as a whole."""
+
+    def __init__(self, reason: str, *, is_uncertain: bool = False) -> None:
+        text = f"the transaction was refused ({reason}); nothing of it was done"
+        if is_uncertain:
+            text = (
+                f"the transaction was refused ({reason}) after its first answer was lost; "
+                "it may have been done at first, so look before you repeat it"
+            )
+        super().__init__(text)
+        self.reason = reason
+        #: The answer to an earlier attempt was lost, and that attempt may have succeeded.
+        self.is_uncertain = is_uncertain
+
+
+class OperationFailed(ClientError):
+    """A push that the server put off was discarded, failed, or took too long."""
+
+    def __init__(self, operation_id: str, status: str, reason: str) -> None:
+        super().__init__(f"operation {operation_id} is {status}: {reason}")
+        self.operation_id = operation_id
+        self.status = status
+
+
+class BufferFailed(ClientError):
+    """Buffered messages were not delivered; `items` has them as they would have been sent."""
+
+    def __init__(self, items: Sequence[Mapping[str, Any]], reason: str) -> None:
+        super().__init__(
+            f"{len(items)} buffered messages were not delivered ({reason}); "
+            "`items` of this error has them, push them again"
+        )
+        self.items = list(items)
+        self.reason = reason
+
+
+class PayloadMismatch(ClientError):
+    """A payload does not fit the type that was asked for."""
+
+    def __init__(self, messages: Sequence[Any], reason: str) -> None:
+        super().__init__(
+            f"a payload does not fit the type: {reason}; "
+            "`messages` of this error has all messages of the answer, settle them"
+        )
+        self.messages = list(messages)
+
+
+class HandlerFailed(ClientError):
+    """A handler that acks for itself raised; the cause is its error."""
+
+
+class ClientClosed(ClientError):
+    """The client was closed."""
+
+
+_BY_STATUS: dict[int, type[RequestFailed]] = {
+    401: NotAllowed,
+    403: NotAllowed,
+    404: NotFound,
+    409: LeaseLost,
+    429: Overloaded,
+    503: Overloaded,
+}
+
+
+def refusal(status: int, reason: str, where: str) -> RequestFailed:
+    """The error for an answer with this status."""
+    kind = _BY_STATUS.get(status, BadRequest if 400 <= status < 500 else RequestFailed)
+    return kind(status, reason, where)

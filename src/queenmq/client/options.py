@@ -1,0 +1,120 @@
+"""Owns the options of a client: their names, defaults and checks."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, get_args
+
+from queenmq.client.codec import Codec, Json
+from queenmq.client.errors import BufferFailed
+from queenmq.client.retry import RetryPolicy
+from queenmq.client.servers import Servers, Strategy
+from queenmq.client.transport import Token, Transport
+from queenmq.ids import random_uuid
+
+QueuedBehavior = Literal["return", "poll"]
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of Queen and SyncQueen. Names with `millis` count milliseconds, the
+    others seconds.
+    """
+
+    url: str
+    urls: Sequence[str]
+    timeout_millis: float
+    retry_attempts: int
+    retry_delay_millis: float
+    retry_on_429: bool
+    honor_retry_after: bool
+    max_retry_delay: float
+    queued_operation_behavior: QueuedBehavior
+    operation_timeout: float
+    load_balancing_strategy: Strategy
+    enable_failover: bool
+    health_retry_after_millis: float
+    bearer_token: Token | None
+    headers: Mapping[str, str]
+    ssl: ssl.SSLContext | None
+    connections: int
+    json: Json | None
+    close_timeout: float
+    on_buffer_error: Callable[[BufferFailed], None] | None
+    #: Taken and not used: the official client's ring of hashes has no part here.
+    affinity_hash_ring: int
+
+
+DEFAULTS: Options = {
+    "timeout_millis": 30_000,
+    "retry_attempts": 3,
+    "retry_delay_millis": 200,
+    "retry_on_429": True,
+    "honor_retry_after": True,
+    "max_retry_delay": 30.0,
+    "queued_operation_behavior": "return",
+    "operation_timeout": 30.0,
+    "load_balancing_strategy": "affinity",
+    "enable_failover": True,
+    "health_retry_after_millis": 1_000,
+    "bearer_token": None,
+    "headers": {},
+    "ssl": None,
+    "connections": 100,
+    "json": None,
+    "close_timeout": 30.0,
+    "on_buffer_error": None,
+}
+
+Config = str | Sequence[str] | Mapping[str, Any] | None
+
+
+def resolved(config: Config, given: Mapping[str, Any]) -> Options:
+    """All options: defaults, then a config of the official client's kind, then keywords."""
+    merged: dict[str, Any] = dict(DEFAULTS)
+    if isinstance(config, str):
+        merged["urls"] = [config]
+    elif isinstance(config, Mapping):
+        merged.update(config)
+    elif config is not None:
+        merged["urls"] = list(config)
+    merged.update(given)
+    unknown = merged.keys() - Options.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"there is no option {', '.join(sorted(unknown))}; see docs/client.md")
+    if "urls" not in merged:
+        if "url" not in merged:
+            raise ValueError("there is no URL; give one, as in Queen('http://localhost:6632')")
+        merged["urls"] = [merged["url"]]
+    if merged["queued_operation_behavior"] not in get_args(QueuedBehavior):
+        raise ValueError("queued_operation_behavior must be 'return' or 'poll'")
+    options: Options = merged  # type: ignore[assignment]
+    return options
+
+
+def transport_of(options: Options) -> Transport:
+    """The transport that these options ask for; it opens nothing yet."""
+    servers = Servers(
+        options["urls"],
+        strategy=options["load_balancing_strategy"],
+        session=str(random_uuid()),
+        out_s=options["health_retry_after_millis"] / 1000,
+    )
+    policy = RetryPolicy(
+        attempts=options["retry_attempts"],
+        base_delay=options["retry_delay_millis"] / 1000,
+        max_retry_delay=options["max_retry_delay"],
+        retry_on_429=options["retry_on_429"],
+        honor_retry_after=options["honor_retry_after"],
+    )
+    return Transport(
+        servers,
+        codec=Codec(options["json"]),
+        policy=policy,
+        timeout=options["timeout_millis"] / 1000,
+        token=options["bearer_token"],
+        headers=options["headers"],
+        ssl_context=options["ssl"],
+        connections=options["connections"],
+        can_fail_over=options["enable_failover"],
+    )

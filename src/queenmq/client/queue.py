@@ -1,0 +1,194 @@
+"""Owns the fluent form: what is known about a queue, and the calls that use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from queenmq.client import calls
+from queenmq.client.builders import DeadLetterQuery, Operation, Push
+from queenmq.client.calls import PopRequest
+from queenmq.client.consumption import ConsumeOptions, Consumption, Handler
+from queenmq.client.message import Message
+from queenmq.client.tracing import current_trace_id
+
+if TYPE_CHECKING:
+    from queenmq.client.client import Queen
+
+
+class Queue:
+    """A queue, or all queues of a namespace or task; each method adds something and returns it.
+
+    As in the official client, `pop` waits unless it is told not to.
+    """
+
+    def __init__(self, queen: Queen, name: str | None) -> None:
+        self._queen = queen
+        self._name = name
+        self._partition: str | None = None
+        self._config: dict[str, Any] = {}
+        self._pop: dict[str, Any] = {"wait": True}
+        self._consume: dict[str, Any] = {}
+        self._auto_ack: bool | None = None
+        self._buffer: dict[str, Any] | None = None
+        self._type: Any = None
+
+    # The queue itself.
+
+    def namespace(self, name: str) -> Self:
+        self._pop["namespace"] = name
+        return self
+
+    def task(self, name: str) -> Self:
+        self._pop["task"] = name
+        return self
+
+    def config(self, options: Mapping[str, Any]) -> Self:
+        """Options for `create`, as lease_time or leaseTime."""
+        self._config = dict(options)
+        return self
+
+    def create(self) -> Operation[dict[str, Any]]:
+        """Create the queue, or replace all its options."""
+        return Operation(
+            lambda: self._queen.create_queue(
+                self._named("create"),
+                namespace=self._pop.get("namespace"),
+                task=self._pop.get("task"),
+                **self._config,
+            )
+        )
+
+    def delete(self) -> Operation[dict[str, Any]]:
+        """Remove the queue and all that is in it."""
+        name = self._named("delete")
+        return Operation(lambda: self._queen.delete_queue(name))
+
+    # Pushing.
+
+    def partition(self, name: str) -> Self:
+        self._partition = name
+        return self
+
+    def buffer(self, options: Mapping[str, Any]) -> Self:
+        """Collect pushes: `message_count`, `time_millis`, `max_size`."""
+        self._buffer = dict(options)
+        return self
+
+    def push(self, payloads: Any) -> Push:
+        """Push one payload or a list of them when awaited."""
+        items = calls.push_items(
+            self._named("push"), payloads, partition=self._partition, trace_id=current_trace_id()
+        )
+        options = self._buffer
+        if options is not None:
+            return Push(items, lambda: self._queen._buffers.add(items, options))
+        return Push(items, lambda: self._queen._push_items(items))
+
+    async def flush_buffer(self) -> None:
+        """Push what is buffered for this queue and partition."""
+        name = self._named("flush")
+        await self._queen._buffers.flush((name, self._partition or "Default"))
+
+    # How to pop and consume.
+
+    def group(self, name: str) -> Self:
+        self._pop["group"] = name
+        return self
+
+    def batch(self, size: int) -> Self:
+        self._pop["batch"] = max(1, size)
+        return self
+
+    def partitions(self, count: int) -> Self:
+        """Most partitions of one answer."""
+        self._pop["partitions"] = max(1, count)
+        return self
+
+    def wait(self, enabled: bool) -> Self:
+        self._pop["wait"] = enabled
+        return self
+
+    def timeout_millis(self, millis: int) -> Self:
+        """How long a pop waits."""
+        self._pop["timeout_ms"] = millis
+        return self
+
+    def auto_ack(self, enabled: bool) -> Self:
+        """For `pop`: no lease, at most once. For `consume`: ack after the handler."""
+        self._auto_ack = enabled
+        return self
+
+    def subscription_mode(self, mode: str) -> Self:
+        self._pop["subscription_mode"] = mode
+        return self
+
+    def subscription_from(self, from_: str) -> Self:
+        self._pop["subscription_from"] = from_
+        return self
+
+    def type(self, kind: Any) -> Self:
+        """Convert payloads to this type."""
+        self._type = kind
+        return self
+
+    def concurrency(self, count: int) -> Self:
+        """Handlers at the same time."""
+        self._consume["concurrency"] = max(1, count)
+        return self
+
+    def limit(self, count: int | None) -> Self:
+        """Stop consuming after so many messages, over all handlers."""
+        self._consume["limit"] = count
+        return self
+
+    def idle_millis(self, millis: int | None) -> Self:
+        """Stop consuming when nothing has come for so long."""
+        self._consume["idle_ms"] = millis
+        return self
+
+    def renew_lease(self, enabled: bool, interval_millis: int | None = None) -> Self:
+        """Extend leases while handlers run; on unless switched off."""
+        self._consume["renew_lease"] = enabled
+        if interval_millis:
+            self._consume["renew_interval_ms"] = interval_millis
+        return self
+
+    def each(self) -> Self:
+        """Give the handler one message at a time, also of a batch."""
+        self._consume["each"] = True
+        return self
+
+    async def pop(self) -> list[Message[Any]]:
+        how = {**self._pop, "partition": self._partition, "auto_ack": bool(self._auto_ack)}
+        return await self._queen.pop(self._name, type=self._type, **how)
+
+    def consume(
+        self,
+        handler: Handler | None = None,
+        *,
+        signal: asyncio.Event | None = None,
+        signals: bool = False,
+    ) -> Consumption:
+        """Handle messages when awaited; without a handler, to be iterated over."""
+        request = PopRequest(queue=self._name, partition=self._partition, **self._pop)
+        options = ConsumeOptions(
+            request=request,
+            type=self._type,
+            auto_ack=self._auto_ack is not False,
+            stop_event=signal,
+            signals=signals,
+            **self._consume,
+        )
+        return self._queen._consume(options, handler)
+
+    def dlq(self, consumer_group: str | None = None) -> DeadLetterQuery:
+        """Ask for dead letters."""
+        query = DeadLetterQuery(self._queen._transport, self._named("dlq"), consumer_group)
+        return query.partition(self._partition)
+
+    def _named(self, what: str) -> str:
+        if not self._name:
+            raise ValueError(f"{what} needs the name of a queue: queen.queue('orders')")
+        return self._name

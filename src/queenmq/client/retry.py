@@ -1,0 +1,76 @@
+"""Owns the decision whether and when a failed request is tried again. Waits for nothing itself.
+
+Network errors and 5xx are tried again after a growing, random delay; 429 likewise, and with the
+delay the server asks for; every other 4xx never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+#: Doubling stops here, long before a float would overflow.
+_DOUBLINGS_MAX = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """When to try again; times in seconds."""
+
+    #: Tries in all; 1 means no retry.
+    attempts: int = 3
+    base_delay: float = 0.2
+    max_retry_delay: float = 30.0
+    retry_on_429: bool = True
+    honor_retry_after: bool = True
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"retry_attempts is {self.attempts}; it counts all tries: 1 or more")
+        if self.base_delay < 0 or self.max_retry_delay < 0:
+            raise ValueError("retry delays are negative; give seconds of 0 or more")
+
+    def can_retry(self, status: int | None) -> bool:
+        """Whether a failure of this kind may pass. No status: the network failed."""
+        if status == 429:
+            return self.retry_on_429
+        return status is None or status >= 500
+
+    def next_delay(
+        self,
+        attempt: int,
+        *,
+        status: int | None,
+        retry_after: float | None = None,
+        random: Callable[[], float],
+    ) -> float | None:
+        """Seconds until the next try after `attempt` (1 is the first), or None to give up."""
+        if attempt >= self.attempts or not self.can_retry(status):
+            return None
+        return self.backoff(attempt, retry_after=retry_after, random=random)
+
+    def backoff(
+        self, attempt: int, *, retry_after: float | None = None, random: Callable[[], float]
+    ) -> float:
+        """A delay for a loop that never gives up: full jitter below a doubling bound."""
+        bound = self.base_delay * 2.0 ** min(attempt - 1, _DOUBLINGS_MAX)
+        delay = random() * min(bound, self.max_retry_delay)
+        if retry_after is not None and self.honor_retry_after:
+            # A little later than told, so that not everybody comes back in the same moment.
+            delay = retry_after + random() * self.base_delay
+        return min(delay, self.max_retry_delay)
+
+
+def parse_retry_after(text: str | None, *, unix_s: float) -> float | None:
+    """Seconds that a Retry-After header asks for: a number, or a date minus now."""
+    if text is None:
+        return None
+    try:
+        return max(0.0, float(int(text.strip())))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - unix_s)
+    except (ValueError, OverflowError):
+        return None

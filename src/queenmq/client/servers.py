@@ -1,0 +1,93 @@
+"""Owns the choice of the server for a request. Time is an argument; nothing here does I/O.
+
+A server that fails is left out for a while that doubles with each failure in a row. When all are
+left out, the one whose time is up first is tried: there is always an answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Strategy = Literal["affinity", "round-robin", "session"]
+
+#: Seconds; a server is never left out for longer.
+_OUT_MAX_S = 60.0
+
+
+@dataclass
+class _Health:
+    failures: int = 0
+    out_until: float = 0.0
+
+
+class Servers:
+    """The base URLs of one client and how they have been doing."""
+
+    def __init__(
+        self, urls: Sequence[str], *, strategy: Strategy, session: str, out_s: float = 1.0
+    ) -> None:
+        if strategy not in get_args(Strategy):
+            raise ValueError(f"load_balancing_strategy is {strategy!r}; use {get_args(Strategy)}")
+        self.urls = [_checked(url) for url in urls]
+        if not self.urls:
+            raise ValueError("there is no URL; give at least one, as in http://localhost:6632")
+        self._strategy = strategy
+        self._session = session
+        self._out_s = out_s
+        self._health = {url: _Health() for url in self.urls}
+        self._turn = 0
+
+    def choose(self, key: str | None, *, now: float, tried: Collection[str] = ()) -> str:
+        """The server for a request about `key`; one that was tried already only if all were."""
+        if len(self.urls) == 1:
+            return self.urls[0]
+        fresh = [url for url in self.urls if url not in tried] or self.urls
+        healthy = [url for url in fresh if self._health[url].out_until <= now]
+        if not healthy:
+            return min(fresh, key=lambda url: self._health[url].out_until)
+        if self._strategy == "session":
+            return max(healthy, key=lambda url: _score(url, self._session))
+        if self._strategy == "affinity" and key is not None:
+            return max(healthy, key=lambda url: _score(url, key))
+        self._turn += 1
+        return healthy[self._turn % len(healthy)]
+
+    def failed(self, url: str, *, now: float) -> None:
+        """Leave it out for a while."""
+        health = self._health[url]
+        out_s = min(self._out_s * 2.0 ** min(health.failures, 16), _OUT_MAX_S)
+        health.failures += 1
+        health.out_until = now + out_s
+
+    def succeeded(self, url: str) -> None:
+        """It answers again."""
+        health = self._health[url]
+        health.failures = 0
+        health.out_until = 0.0
+
+    def is_out(self, url: str, *, now: float) -> bool:
+        return self._health[url].out_until > now
+
+
+def affinity_key(
+    queue: str | None, partition: str | None, group: str | None, namespace: str | None = None,
+    task: str | None = None,
+) -> str:  # fmt: skip
+    """What requests have in common that should meet on one server."""
+    if queue:
+        return f"{queue}:{partition or '*'}:{group or '__QUEUE_MODE__'}"
+    return f"{namespace or '*'}:{task or '*'}:{group or '__QUEUE_MODE__'}"
+
+
+def _score(url: str, key: str) -> bytes:
+    """Rendezvous hashing: only the keys of a server that is gone move, evenly to all others."""
+    return hashlib.blake2b(f"{url}\0{key}".encode(), digest_size=8).digest()
+
+
+def _checked(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"URL {url!r} has no http:// or https://; give one as http://host:6632")
+    return url.rstrip("/")

@@ -1,0 +1,57 @@
+"""Owns OpenTelemetry: a message carries the trace it was pushed in, a consumer links to it.
+
+All of it does nothing where the library is not installed. A message has room for a trace id only,
+not for a span id; the link's span id is therefore made from the trace id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+from queenmq.client.message import Message
+from queenmq.ids import parse_uuid
+
+try:
+    from opentelemetry import trace as _trace
+except ImportError:  # pragma: no cover - depends on what is installed
+    _trace = None
+
+_SPAN_BITS = (1 << 64) - 1
+
+
+def current_trace_id() -> str | None:
+    """The trace of the current span as a UUID, None if there is none."""
+    if _trace is None:
+        return None
+    context = _trace.get_current_span().get_span_context()
+    return str(UUID(int=context.trace_id)) if context.is_valid else None
+
+
+@contextlib.contextmanager
+def consume_span(messages: Sequence[Message[Any]]) -> Iterator[None]:
+    """A span around a handler, linked to the traces in which its messages were pushed."""
+    if _trace is None:
+        yield
+        return
+    found = [parse_uuid(one.trace_id) for one in messages if one.trace_id]
+    links = [_trace.Link(_context_of(trace_id)) for trace_id in found if trace_id is not None]
+    queue = messages[0].queue if messages else ""
+    with _trace.get_tracer("queenmq").start_as_current_span(
+        f"consume {queue}".strip(),
+        kind=_trace.SpanKind.CONSUMER,
+        links=links,
+        attributes={"messaging.system": "queenmq", "messaging.destination.name": queue},
+    ):
+        yield
+
+
+def _context_of(trace_id: UUID) -> Any:
+    return _trace.SpanContext(
+        trace_id=trace_id.int,
+        span_id=(trace_id.int & _SPAN_BITS) or 1,
+        is_remote=True,
+        trace_flags=_trace.TraceFlags(_trace.TraceFlags.SAMPLED),
+    )

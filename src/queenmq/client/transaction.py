@@ -1,0 +1,110 @@
+"""Owns transactions: pushes and acks that happen together or not at all."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from queenmq.client.calls import ack_item, given_name, group_of, lease_ids, push_items
+from queenmq.client.errors import TransactionFailed
+from queenmq.client.tracing import current_trace_id
+from queenmq.client.transport import Transport
+
+PATH = "/api/v1/transaction"
+
+
+class Transaction:
+    """Collects operations until `commit`; as a context manager it commits at a good end."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._operations: list[dict[str, Any]] = []
+        self._leases: dict[str, None] = {}
+        #: Transaction id of the first pushed item, if it is one that we made.
+        self._first_own: str | None = None
+
+    def queue(self, name: str) -> TransactionQueue:
+        """Where to push."""
+        return TransactionQueue(self, name)
+
+    def push(self, queue: str, payloads: Any, *, partition: str | None = None) -> Self:
+        """Add a push."""
+        many = payloads if isinstance(payloads, list | tuple) else [payloads]
+        items = push_items(queue, many, partition=partition, trace_id=current_trace_id())
+        is_first = not any(one["type"] == "push" for one in self._operations)
+        if is_first and items and given_name(many[0]) is None:
+            self._first_own = items[0]["transactionId"]
+        self._operations.append({"type": "push", "items": items})
+        return self
+
+    def ack(
+        self,
+        messages: Any,
+        status: bool | str = True,
+        context: dict[str, Any] | None = None,
+        *,
+        group: str | None = None,
+        error: str | None = None,
+    ) -> Self:
+        """Add acks. `failed` is a dead letter at once: a transaction redelivers nothing."""
+        given = context or {}
+        group = group or given.get("consumer_group") or given.get("group")
+        for message in messages if isinstance(messages, list | tuple) else [messages]:
+            item = ack_item(message, status, error or given.get("error"))
+            # The lease is required of the transaction as a whole, see below.
+            lease_id = item.pop("leaseId", None)
+            self._operations.append(
+                {"type": "ack", **item, "consumerGroup": group or group_of(message)}
+            )
+            if lease_id:
+                self._leases[lease_id] = None
+        return self
+
+    def require(self, messages: Any) -> Self:
+        """Refuse the transaction if the lease of one of these messages was lost."""
+        self._leases.update(dict.fromkeys(lease_ids(messages)))
+        return self
+
+    async def commit(self) -> dict[str, Any]:
+        """Carry it out; raises TransactionFailed if the server refuses."""
+        if not self._operations:
+            raise ValueError("the transaction is empty: push or ack something before the commit")
+        body = {"operations": self._operations, "requiredLeases": list(self._leases)}
+        answer = await self._transport.request("POST", PATH, self._transport.codec.encode(body))
+        result: dict[str, Any] = self._transport.read(answer, dict[str, Any], f"POST {PATH}")
+        if result.get("success"):
+            return result
+        reason = str(result.get("error") or "no reason given")
+        if answer.is_repeated and self._is_ours(reason):
+            return {**result, "success": True, "error": None}
+        raise TransactionFailed(reason, is_uncertain=answer.is_repeated)
+
+    def _is_ours(self, reason: str) -> bool:
+        """Whether a duplicate is our own first try: its answer was lost, but it was carried out.
+
+        The server names the first item then; nobody but this transaction knows an id made here.
+        """
+        own = self._first_own
+        return own is not None and reason.startswith(f"Duplicate transactionId {own} ")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
+        if kind is None and self._operations:
+            await self.commit()
+
+
+class TransactionQueue:
+    """A queue to push to in a transaction."""
+
+    def __init__(self, transaction: Transaction, queue: str) -> None:
+        self._transaction = transaction
+        self._queue = queue
+        self._partition: str | None = None
+
+    def partition(self, name: str) -> Self:
+        self._partition = name
+        return self
+
+    def push(self, payloads: Any) -> Transaction:
+        return self._transaction.push(self._queue, payloads, partition=self._partition)

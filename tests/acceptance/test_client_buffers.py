@@ -1,0 +1,161 @@
+"""Buffered pushes: sent by count and time, kept over failures, never lost without a word."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from queenmq import BufferFailed, ClientClosed, Queen
+from tests.support.broker import SOON_S, BrokerProcess, unique
+from tests.support.faulty_proxy import faulty_proxy
+from tests.support.waiting import wait_until_async
+
+FAST: dict[str, Any] = {"retry_delay_millis": 1, "max_retry_delay": 0.05, "retry_attempts": 1}
+NEVER: dict[str, Any] = {"time_millis": 3_600_000}
+
+
+async def data(queen: Queen, queue: str) -> list[Any]:
+    return [m.data for m in await queen.pop(queue, batch=1000, auto_ack=True)]
+
+
+async def arrived(queen: Queen, queue: str, count: int) -> list[Any]:
+    found: list[Any] = []
+
+    async def is_there() -> bool:
+        found.extend(await data(queen, queue))
+        return len(found) >= count
+
+    await wait_until_async(is_there, timeout_s=SOON_S, what=f"{count} messages")
+    return found
+
+
+async def test_a_buffer_is_sent_when_it_is_full(queen: Queen) -> None:
+    queue = unique()
+    builder = queen.queue(queue).buffer({"message_count": 3, **NEVER})
+    for number in range(3):
+        assert await builder.push({"data": number}) == {"buffered": True, "count": 1}
+    assert await arrived(queen, queue, 3) == [0, 1, 2]
+    assert queen.get_buffer_stats()["flushesPerformed"] == 1
+
+
+async def test_a_buffer_is_sent_when_its_time_is_over(queen: Queen) -> None:
+    queue = unique()
+    await queen.push_buffered(queue, [1, 2], time_millis=20)
+    assert await arrived(queen, queue, 2) == [1, 2]
+
+
+async def test_a_flush_sends_what_is_there(queen: Queen) -> None:
+    queue = unique()
+    await queen.push_buffered(queue, "a", partition="p", **NEVER)
+    await queen.push_buffered(queue, "b", **NEVER)
+    stats = queen.get_buffer_stats()
+    assert (stats["activeBuffers"], stats["totalBufferedMessages"]) == (2, 2)
+    await queen.queue(queue).partition("p").flush_buffer()
+    assert await data(queen, queue) == ["a"]
+    await queen.flush_all_buffers()
+    assert await data(queen, queue) == ["b"]
+    assert queen.get_buffer_stats()["totalBufferedMessages"] == 0
+
+
+async def test_close_sends_what_is_there(broker: BrokerProcess, queen: Queen) -> None:
+    queue = unique()
+    async with Queen(broker.url) as client:
+        await client.push_buffered(queue, list(range(250)), **NEVER)
+    assert await data(queen, queue) == list(range(250))
+    with pytest.raises(ClientClosed):
+        await client.push_buffered(queue, 1)
+
+
+async def test_a_failed_flush_is_said_and_made_up_for_in_order(
+    broker: BrokerProcess, queen: Queen
+) -> None:
+    queue, errors = unique(), []
+    async with faulty_proxy(broker.url) as proxy:
+        async with Queen(proxy.url, on_buffer_error=errors.append, **FAST) as client:
+            await proxy.refuse()
+            await client.push_buffered(queue, list(range(10)), message_count=4)
+            with pytest.raises(BufferFailed) as caught:
+                await client.flush_all_buffers()
+            assert len(caught.value.items) == 10
+            assert errors
+            await client.push_buffered(queue, list(range(10, 20)), message_count=4)
+            await proxy.listen()
+            assert await arrived(queen, queue, 20) == list(range(20))
+
+
+async def test_a_full_buffer_makes_the_caller_wait(broker: BrokerProcess, queen: Queen) -> None:
+    queue = unique()
+    async with faulty_proxy(broker.url) as proxy, Queen(proxy.url, **FAST) as client:
+        await proxy.refuse()
+        options: Any = {"message_count": 2, "max_size": 4}
+        push = asyncio.create_task(client.push_buffered(queue, list(range(10)), **options))
+        await wait_until_async(
+            lambda: client.get_buffer_stats()["totalBufferedMessages"] == 4,
+            timeout_s=SOON_S,
+            what="the buffer to fill",
+        )
+        done, _ = await asyncio.wait([push], timeout=0.1)
+        assert not done
+        await proxy.listen()
+        await asyncio.wait_for(push, SOON_S)
+        assert await arrived(queen, queue, 10) == list(range(10))
+
+
+async def test_what_the_server_refuses_for_good_comes_back_and_the_rest_gets_through(
+    queen: Queen, broker: BrokerProcess
+) -> None:
+    queue, errors = unique(), []
+    long = "x" * 300
+    async with Queen(broker.url, on_buffer_error=errors.append) as client:
+        items = [1, {"data": 2, "transactionId": long}, 3]
+        await client.push_buffered(queue, items, **NEVER)
+        with pytest.raises(BufferFailed, match="255") as caught:
+            await client.flush_all_buffers()
+        assert [item["payload"] for item in caught.value.items] == [2]
+        assert [item["payload"] for error in errors for item in error.items] == [2]
+        assert await data(queen, queue) == [1, 3]
+
+
+async def test_close_hands_back_what_it_could_not_deliver(broker: BrokerProcess) -> None:
+    async with faulty_proxy(broker.url) as proxy:
+        client = Queen(proxy.url, close_timeout=0.2, **FAST)
+        await proxy.refuse()
+        await client.push_buffered(unique(), [1, 2, 3])
+        with pytest.raises(BufferFailed, match="got no answer") as caught:
+            await client.close()
+    assert [item["payload"] for item in caught.value.items] == [1, 2, 3]
+
+
+async def test_close_tells_whoever_waits_for_room(broker: BrokerProcess) -> None:
+    async with faulty_proxy(broker.url) as proxy:
+        client = Queen(proxy.url, close_timeout=0.1, **FAST)
+        await proxy.refuse()
+        push = asyncio.create_task(client.push_buffered(unique(), [1, 2, 3, 4, 5],
+                                                        message_count=2, max_size=2))  # fmt: skip
+        await wait_until_async(
+            lambda: client.get_buffer_stats()["totalBufferedMessages"] == 2,
+            timeout_s=SOON_S,
+            what="the buffer to fill",
+        )
+        with pytest.raises(BufferFailed) as undelivered:
+            await client.close()
+        with pytest.raises(BufferFailed, match="closed") as refused:
+            await asyncio.wait_for(push, SOON_S)
+    items = [*undelivered.value.items, *refused.value.items]
+    assert [item["payload"] for item in items] == [1, 2, 3, 4, 5]
+
+
+async def test_a_full_queue_keeps_the_rest_waiting_in_order(queen: Queen) -> None:
+    queue = unique()
+    await queen.create_queue(queue, max_size=5)
+    await queen.push_buffered(queue, list(range(12)), message_count=4)
+    with pytest.raises(BufferFailed, match="maxSize"):
+        await queen.flush_all_buffers()
+    assert await arrived(queen, queue, 12) == list(range(12))
+
+
+async def test_unknown_options_are_refused(queen: Queen) -> None:
+    with pytest.raises(TypeError, match="size"):
+        await queen.push_buffered(unique(), 1, size=3)  # type: ignore[call-arg]

@@ -1,0 +1,104 @@
+"""A TCP proxy in front of a broker that plays a bad network: cuts, truncates, delays, refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+
+
+class FaultyProxy:
+    """Forwards bytes to one address. With a fault rate, connections end or stall at random.
+
+    The random numbers have a seed, so a run can be repeated as far as timing allows.
+    """
+
+    def __init__(self, target: str, *, seed: int = 1) -> None:
+        host, _, port = target.removeprefix("http://").rpartition(":")
+        self._address = (host, int(port))
+        self._random = random.Random(seed)
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self._port = 0
+        #: Share of answers' pieces that are cut off or held up.
+        self.fault_rate = 0.0
+        self.faults = 0
+        #: So many next answers are dropped, and their connections closed.
+        self.lose_answers = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    async def listen(self) -> None:
+        """Take connections, always on the same port."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def refuse(self) -> None:
+        """Take no more connections, and end those there are."""
+        if self._server is not None:
+            self._server.close()
+            self.cut_all()
+            await self._server.wait_closed()
+            self._server = None
+
+    def cut_all(self) -> None:
+        """End all connections."""
+        for writer in list(self._writers):
+            writer.close()
+
+    def retarget(self, target: str) -> None:
+        """New connections go elsewhere."""
+        host, _, port = target.removeprefix("http://").rpartition(":")
+        self._address = (host, int(port))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            their_reader, their_writer = await asyncio.open_connection(*self._address)
+        except OSError:
+            writer.close()
+            return
+        self._writers |= {writer, their_writer}
+        pumps = [
+            asyncio.ensure_future(self._pump(reader, their_writer, is_answer=False)),
+            asyncio.ensure_future(self._pump(their_reader, writer, is_answer=True)),
+        ]
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+        for one in (writer, their_writer):
+            self._writers.discard(one)
+            one.close()
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
+    ) -> None:
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(1 << 16):
+                if is_answer and self.lose_answers > 0:
+                    self.lose_answers -= 1
+                    return
+                if self._random.random() < self.fault_rate:
+                    self.faults += 1
+                    if self._random.random() < 0.5:
+                        # Part of a request, or of an answer to what was carried out.
+                        writer.write(piece[: self._random.randrange(len(piece))])
+                        await writer.drain()
+                        return
+                    await asyncio.sleep(self._random.random() * 0.2)
+                writer.write(piece)
+                await writer.drain()
+
+
+@contextlib.asynccontextmanager
+async def faulty_proxy(target: str, *, seed: int = 1) -> AsyncIterator[FaultyProxy]:
+    """A proxy that listens."""
+    proxy = FaultyProxy(target, seed=seed)
+    await proxy.listen()
+    try:
+        yield proxy
+    finally:
+        await proxy.refuse()
