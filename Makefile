@@ -31,8 +31,8 @@ run: $(SERVER_READY) ## start a broker: make run ARGS='--port 6632'
 	@$(BIN)/queen serve $(ARGS)
 
 test: lint types ## run lint, types and import contracts, then every test: make test ARGS='-k pop'
-	@echo "test: running pytest"
-	@$(BIN)/python -m pytest $(ARGS)
+	@echo "test: running pytest, two files at a time"
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: $(DEV_READY) ## check style, formatting and import contracts
 	@echo "lint: checking style, formatting and import contracts"

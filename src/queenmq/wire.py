@@ -145,7 +145,7 @@ class TransactionRequest(Struct):
     requiredLeases: list[str] | None = None
 
 
-class TransactionPush(Struct, tag_field="type", tag="push"):
+class TransactionPush(Struct, tag_field="type", tag="push", omit_defaults=True):
     """A push item of a committed transaction."""
 
     index: int

@@ -41,6 +41,7 @@ async def _reconfigure(
         "encryptionEnabled": False,
         "maxWaitTimeSeconds": 0,
         "onPoison": "dlq",
+        "onFailedOperation": "stop",
     }
     await database.execute(
         "SELECT * FROM queen.configure_queue($1, $2, $3, $4)",

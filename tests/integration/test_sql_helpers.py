@@ -34,7 +34,8 @@ async def make_partition(
 async def push(database: asyncpg.Connection, partition_id: UUID, count: int = 1) -> list[UUID]:
     row = await database.fetchrow(
         CALLS["push_messages"],
-        [partition_id], [1] * count, None, None, ["1"] * count, None, None, None,
+        [partition_id], [1] * count, None, None, ["1"] * count, None, None,
+        [count], None, 0, False, False, None,
     )  # fmt: skip
     return [UUID(text) for text in row["message_ids"]]
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import hashlib
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,6 +34,25 @@ def unique(prefix: str = "queue") -> str:
     return f"{prefix}-{next(_numbers)}-{uuid.uuid4().hex[:8]}"
 
 
+@functools.cache
+def _spools() -> Path:
+    home = Path(tempfile.mkdtemp(prefix="queen-test-spool-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return home
+
+
+def _own_spool(arguments: list[str]) -> dict[str, str]:
+    """A spool per database, which would otherwise be below the working directory.
+
+    Databases of tests are copies of one and have its id; a broker that is started again on the same
+    one finds what its predecessor has left.
+    """
+    if "--database-url" not in arguments:
+        return {}
+    url = arguments[arguments.index("--database-url") + 1]
+    return {"QUEEN_SPOOL_DIR": str(_spools() / hashlib.sha256(url.encode()).hexdigest()[:16])}
+
+
 class BrokerProcess:
     """A running `queen serve`."""
 
@@ -39,7 +63,7 @@ class BrokerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(environ or {})},
+            env={**os.environ, **_own_spool(arguments), **(environ or {})},
         )
         assert self.process.stdout is not None
         ready = self.process.stdout.readline()

@@ -77,6 +77,7 @@ STATEMENT = re.compile(
 
 #: The engine's modules that may wait and do I/O. Every other one decides, from its arguments alone.
 ENGINE_SHELLS = {
+    "accepted_pushes",
     "ack_service",
     "catalogue",
     "dispatcher",

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from queenmq import __version__
-from queenmq.cli import db, demo, serve
+from queenmq.cli import db, demo, ops, serve
 from queenmq.errors import QueenError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command(name="serve")(serve.serve)
 app.command(name="demo")(demo.demo)
 app.add_typer(db.app, name="db")
+app.add_typer(ops.app, name="ops")
 
 
 @app.callback(invoke_without_command=True)

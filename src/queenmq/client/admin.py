@@ -139,3 +139,21 @@ class Admin:
         return await self._transport.call(
             "POST", "/api/v1/system/maintenance/pop", {"enabled": enabled}
         )
+
+    async def list_operations(self, **query: Any) -> Any:
+        """Queued pushes, newest first; `status`, `queue`, `limit`, `offset`."""
+        return await self._get("/api/v1/operations", query)
+
+    async def get_operation(self, operation_id: str) -> Any:
+        return await self._get(f"/api/v1/operations/{quoted(operation_id)}")
+
+    async def get_operation_stats(self) -> Any:
+        return await self._get("/api/v1/operations/stats")
+
+    async def retry_operation(self, operation_id: str) -> Any:
+        path = f"/api/v1/operations/{quoted(operation_id)}/retry"
+        return await self._transport.call("POST", path, {})
+
+    async def discard_operation(self, operation_id: str) -> Any:
+        path = f"/api/v1/operations/{quoted(operation_id)}/discard"
+        return await self._transport.call("POST", path, {})

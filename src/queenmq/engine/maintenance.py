@@ -18,7 +18,7 @@ POP_SWITCH = "pop_maintenance"
 
 
 class Maintenance:
-    """The switches. `on_push` is called with each new state of the first."""
+    """The switches. `on_push` and `on_pop` are called with each new state of theirs."""
 
     def __init__(
         self,
@@ -26,14 +26,17 @@ class Maintenance:
         read: Callable[[], Awaitable[Mapping[str, Any]]],
         write: Callable[[str, Any], Awaitable[None]],
         on_push: Callable[[bool], None],
+        on_pop: Callable[[bool], None],
     ) -> None:
         self._read = read
         self._write = write
         self._on_push = on_push
+        self._on_pop = on_pop
         self.is_push = False
         #: Set while pops are served.
         self._serving = asyncio.Event()
         self._serving.set()
+        self._is_stopping = False
 
     @property
     def is_pop(self) -> bool:
@@ -59,6 +62,11 @@ class Maintenance:
             return False
         return True
 
+    def stop(self) -> None:
+        """Hold no pop any longer; nothing is handed out in a stop anyway."""
+        self._is_stopping = True
+        self._serving.set()
+
     def _apply(self, name: str, value: bool) -> None:
         before = self.is_push if name == PUSH_SWITCH else self.is_pop
         if value == before:
@@ -67,7 +75,9 @@ class Maintenance:
         if name == PUSH_SWITCH:
             self.is_push = value
             self._on_push(value)
-        elif value:
+            return
+        if value and not self._is_stopping:
             self._serving.clear()
         else:
             self._serving.set()
+        self._on_pop(value)

@@ -97,16 +97,24 @@ class OperationProcessor:
                 pass
             self._news.clear()
             try:
-                while await self.run_once():
-                    if self._is_engaged():
-                        await asyncio.sleep(_PACE_S)
-                self._metrics.measured(await self._store.count_waiting())
+                await self._drain()
             except QueenError as error:
                 facts = {"event": "operations_failed"}
                 logger.debug("queued operations have to wait: %s", error, extra=facts)
             except Exception:
                 # A defect must be seen, and must not end the service for the life of the broker.
                 logger.exception("the operations broke", extra={"event": "operations_broke"})
+
+    async def _drain(self) -> None:
+        """Run all there is. The depth is measured on the way too: others queue and run as well."""
+        measured_ms = now_ms()
+        while await self.run_once():
+            if now_ms() - measured_ms >= _IDLE_S * 1000:
+                self._metrics.measured(await self._store.count_waiting())
+                measured_ms = now_ms()
+            if self._is_engaged():
+                await asyncio.sleep(_PACE_S)
+        self._metrics.measured(await self._store.count_waiting())
 
     async def run_once(self) -> bool:
         """Claim and run what there is; whether any of it could be stored."""

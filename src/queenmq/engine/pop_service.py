@@ -82,6 +82,7 @@ class PopService:
             is_checking=limits.is_checking,
         )
         self._is_looking_up = False
+        self._is_paused = False
         self._is_pumping = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0.0
@@ -146,6 +147,15 @@ class PopService:
             self._timer.cancel()
         await self._calls.drain()
 
+    def pause(self, is_paused: bool) -> None:
+        """Hand out nothing to anybody, or go on; who waits meanwhile waits, up to its deadline."""
+        self._is_paused = is_paused
+        for pool in self._board.pools:
+            if pool.waiting_count and not is_paused:
+                self._board.dry[pool] = None
+                self._board.dirty[pool] = None
+        self._pump_soon()
+
     # What tells of new work.
 
     def pushed(self, refs: Iterable[PartitionRef]) -> None:
@@ -188,6 +198,8 @@ class PopService:
 
     def _pump(self) -> None:
         self._is_pumping = False
+        if self._is_paused:
+            return
         while self._board.dirty and self._calls.has_free_slot:
             doubles = self._board.double_assignments
             plan = self._board.plan(now_ms())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -125,6 +125,10 @@ class KeptPush(Protocol):
 
     @property
     def items(self) -> PushItems | None: ...
+
+    @property
+    def position(self) -> Hashable:
+        """Where it is; no other request has the same."""
 
 
 class KeptPushes(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
+from queenmq.engine.accepted_row import AcceptedRow
 from queenmq.engine.operation import PartitionRef, PushCall, PushItems, PushOutcome
 from queenmq.errors import QueenError
 
@@ -20,11 +21,11 @@ class PushEntry:
         "attempts",
         "deadline_ms",
         "future",
-        "is_accepted",
         "is_queued",
         "items",
         "keys",
         "refs",
+        "row",
         "weight",
     )
 
@@ -36,15 +37,15 @@ class PushEntry:
         deadline_ms: float,
         *,
         is_queued: bool = False,
-        is_accepted: bool = False,
+        row: AcceptedRow | None = None,
     ) -> None:
         self.items = items
         self.future = future
         self.deadline_ms = deadline_ms
         #: To be queued as an operation instead of stored.
         self.is_queued = is_queued
-        #: Answered already, so it cannot be refused any more.
-        self.is_accepted = is_accepted
+        #: Set when it was answered already, so that it cannot be refused any more.
+        self.row = row
         self.weight = len(items.payloads)
         self.attempts = 0
         self.set_refs(refs)
@@ -59,7 +60,16 @@ class PushEntry:
 
     def fail(self, error: QueenError) -> None:
         if not self.future.done():
+            if self.row is not None:
+                self.row.note(self.items.keys, error)
             self.future.set_exception(error)
+
+    def is_stopped(self) -> bool:
+        """Whether it would overtake one that failed before it; then it fails with that error."""
+        error = self.row.error_of(self.items.keys) if self.row is not None else None
+        if error is not None:
+            self.fail(error)
+        return error is not None
 
 
 def merge(entries: Sequence[PushEntry]) -> PushCall:
@@ -70,7 +80,7 @@ def merge(entries: Sequence[PushEntry]) -> PushCall:
         request_sizes=[entry.weight for entry in entries],
         # All that goes to a partition is queued as soon as one request is, for the order.
         queued_ids={key for entry in entries if entry.is_queued for key in entry.keys},
-        is_accepted=any(entry.is_accepted for entry in entries),
+        is_accepted=any(entry.row is not None for entry in entries),
     )
 
 

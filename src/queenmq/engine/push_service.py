@@ -11,10 +11,12 @@ request goes to the spool.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from queenmq.clock import now_ms
+from queenmq.engine.accepted_row import AcceptedRow
 from queenmq.engine.batcher import Batcher
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.dispatcher import Dispatcher
@@ -35,6 +37,8 @@ from queenmq.errors import (
 
 #: A queue that is deleted again and again while it is pushed to is not worth more tries.
 _ATTEMPTS_MAX = 5
+#: As many operations as there are: what was accepted has no other place to go.
+_NO_BOUND = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,14 @@ class PushService:
         self._dispatcher: Dispatcher[PushEntry] = Dispatcher(
             "push", Batcher(calls_max=calls_max, weight_max=rows_max), self._run, fail_all
         )
+        #: Requests that wait for a look-up or for the disk.
+        self._elsewhere = 0
         self._lanes = PushLanes(self._store_entries, calls_max=calls_max, rows_max=rows_max)
 
     @property
     def depth(self) -> int:
-        """How many requests wait for a call or for a held partition."""
-        return self._dispatcher.depth + self._lanes.depth
+        """How many requests wait for a call, a held partition, a look-up or the disk."""
+        return self._dispatcher.depth + self._lanes.depth + self._elsewhere
 
     def oldest_ms(self, now: float) -> float:
         """How long the oldest request has waited for a call. Lanes wait for others, not for us."""
@@ -104,55 +110,52 @@ class PushService:
             raise Overloaded(
                 f"{depth} pushes already wait; nothing was stored, try again", depth=depth
             )
-        if self._spool.is_needed and (kept := await self._spool.take(items)) is not None:
-            return kept
+        if self._spool.is_needed:
+            with self._counted():
+                kept = await self._spool.take(items)
+            if kept is not None:
+                return kept
+        is_sent = False
         try:
-            return await self._send(items, is_queued=is_queued)
+            refs = await self._find_refs(items)
+            is_sent = True
+            return await self.send(items, refs, is_queued=is_queued)
         except StorageUnavailable as error:
-            if error.is_in_doubt and not items.is_repeatable:
+            # Making a partition twice does no harm, storing messages twice does.
+            if is_sent and error.is_in_doubt and not items.is_repeatable:
                 raise
-            return await self._spool.keep(items)
+            with self._counted():
+                return await self._spool.keep(items)
 
-    async def _send(self, items: PushItems, *, is_queued: bool) -> PushOutcome:
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._elsewhere += 1
+        try:
+            yield
+        finally:
+            self._elsewhere -= 1
+
+    async def _find_refs(self, items: PushItems) -> list[PartitionRef]:
         get = self._catalogue.get
         refs = [get(key) for key in items.keys]
-        known = (
-            await self._catalogue.ensure(items.keys)
-            if None in refs
-            else [ref for ref in refs if ref is not None]
-        )
+        if None in refs:
+            with self._counted():
+                return await self._catalogue.ensure(items.keys)
+        return [ref for ref in refs if ref is not None]
+
+    def send(
+        self,
+        items: PushItems,
+        refs: list[PartitionRef],
+        *,
+        is_queued: bool,
+        row: AcceptedRow | None = None,
+    ) -> asyncio.Future[PushOutcome]:
+        """Take a request in, at once; requests to one partition are stored in this order."""
         future: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
         deadline_ms = now_ms() + self._limits.wait_ms
-        self._add(PushEntry(items, known, future, deadline_ms, is_queued=is_queued))
-        return await future
-
-    async def store_accepted(
-        self, requests: Sequence[PushItems]
-    ) -> list[PushOutcome | BaseException]:
-        """Store requests that were answered before, in order: none is refused for want of room,
-        and what a held partition keeps from being stored is queued.
-        """
-        keys = {key for items in requests for key in items.keys}
-        refs = {ref.key: ref for ref in await self._catalogue.ensure(list(keys))}
-        deadline_ms = now_ms() + self._limits.wait_ms
-
-        def add(items: PushItems, *, is_queued: bool) -> asyncio.Future[PushOutcome]:
-            future: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
-            mine = [refs[key] for key in items.keys]
-            self._add(
-                PushEntry(items, mine, future, deadline_ms, is_queued=is_queued, is_accepted=True)
-            )
-            return future
-
-        # All are added before any is waited for: one deadline, so a lane gives up all or none.
-        futures = [add(items, is_queued=False) for items in requests]
-        results = await asyncio.gather(*futures, return_exceptions=True)
-        held = [at for at, result in enumerate(results) if isinstance(result, PartitionBusy)]
-        futures = [add(requests[at], is_queued=True) for at in held]
-        again = await asyncio.gather(*futures, return_exceptions=True)
-        for at, result in zip(held, again, strict=True):
-            results[at] = result
-        return results
+        self._add(PushEntry(items, refs, future, deadline_ms, is_queued=is_queued, row=row))
+        return future
 
     def database_down(self) -> None:
         """Nobody shall wait for a call that will not be made: what waits goes to the spool."""
@@ -198,11 +201,15 @@ class PushService:
 
         Raises PartitionBusy only; what is not answered then has not been stored.
         """
+        entries = [entry for entry in entries if not entry.is_stopped()]
+        if not entries:
+            return
         call = merge(entries)
+        queue_max = _NO_BOUND if call.is_accepted else self._queue_max()
         try:
             pushed = await self._store.push_messages(
                 call,
-                queue_max=self._queue_max(),
+                queue_max=queue_max,
                 looks_first=self._has_operations(),
                 lock_timeout_ms=lock_timeout_ms,
             )

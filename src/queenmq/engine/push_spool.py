@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from queenmq.engine.operation import PushItems, PushOutcome
 from queenmq.engine.ports import KeptPush, PushJournal
@@ -28,7 +28,8 @@ _CLOSING_S = 0.005
 #: ... and after which it does not wait any longer, but goes behind the rest.
 _CLOSING_S_MAX = 5.0
 
-Store = Callable[[Sequence[PushItems]], Awaitable[Sequence[PushOutcome | BaseException]]]
+#: Stores requests in order, and tells for each why it is not stored; None when it is.
+Store = Callable[[Sequence[PushItems]], Awaitable[Sequence[BaseException | None]]]
 
 
 class PushSpool:
@@ -40,6 +41,8 @@ class PushSpool:
         self._opened: PushJournal | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        #: Which requests of a batch that is tried again need not be.
+        self._stored: set[Hashable] = set()
         #: Maintenance mode: keep everything, drain nothing.
         self.is_buffering = False
 
@@ -121,24 +124,32 @@ class PushSpool:
                     await self._journal.set_closing(True)
                 await self._store_all(batch.records)
                 await self._journal.advance(batch.end)
+                self._stored.clear()
         finally:
             await self._journal.set_closing(False)
             await self._journal.release_lead()
 
     async def _store_all(self, records: Sequence[KeptPush]) -> None:
-        """Store these in order. Raises when the database is at fault: then all come again."""
-        readable: list[tuple[KeptPush, PushItems]] = []
-        for record in records:
-            if record.items is None:
-                await self._set_aside(record, "it cannot be read")
+        """Store these in order. Raises when the database is at fault: then they come again, but
+        for those that are stored, which could be queued a second time.
+        """
+        left = [record for record in records if record.position not in self._stored]
+        readable = [(record, record.items) for record in left if record.items is not None]
+        errors = await self._store([items for _, items in readable])
+        refused = [(record, "it cannot be read") for record in left if record.items is None]
+        failed: BaseException | None = None
+        for (record, _), error in zip(readable, errors, strict=True):
+            if error is None:
+                self._stored.add(record.position)
+            elif isinstance(error, StorageRejected):
+                refused.append((record, str(error)))
             else:
-                readable.append((record, record.items))
-        results = await self._store([items for _, items in readable])
-        for (record, _), result in zip(readable, results, strict=True):
-            if isinstance(result, StorageRejected):
-                await self._set_aside(record, str(result))
-            elif isinstance(result, BaseException):
-                raise result
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        # Only now: before, they would be set aside again each time the others are tried.
+        for record, why in refused:
+            await self._set_aside(record, why)
 
     async def _set_aside(self, record: KeptPush, reason: str) -> None:
         facts = {"event": "spool_record_set_aside"}

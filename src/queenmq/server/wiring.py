@@ -10,13 +10,14 @@ from uuid import UUID
 
 from prometheus_client import CollectorRegistry
 
+from queenmq.engine.accepted_pushes import AcceptedPushes
 from queenmq.engine.ack_service import AckService
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.decision import Room
 from queenmq.engine.load import OperationType
 from queenmq.engine.load_metrics import LoadMetrics
 from queenmq.engine.maintenance import Maintenance
-from queenmq.engine.operation import PartitionKey, PartitionRef, PushItems, PushOutcome
+from queenmq.engine.operation import PartitionKey, PartitionRef, PushItems
 from queenmq.engine.operation_metrics import OperationMetrics
 from queenmq.engine.operation_processor import OperationProcessor
 from queenmq.engine.pop_metrics import PopMetrics
@@ -120,6 +121,7 @@ class Broker:
             read=self._operation_store.read_state,
             write=self._operation_store.write_state,
             on_push=self._buffer,
+            on_pop=self._pop.pause,
         )
         self._push = PushService(
             store,
@@ -131,6 +133,7 @@ class Broker:
             on_pushed=self._pushed,
             on_queued=self._processor.tell,
         )
+        self._accepted = AcceptedPushes(self._catalogue, self._push.send)
 
     def _make_app(
         self,
@@ -195,6 +198,7 @@ class Broker:
     async def begin_stop(self) -> None:
         """Answer parked polls, so that the server can close its connections."""
         self._health.is_stopping = True
+        self._maintenance.stop()
         await self._pop.drain()
 
     async def stop(self) -> None:
@@ -224,8 +228,8 @@ class Broker:
 
     async def _store_accepted(
         self, requests: Sequence[PushItems]
-    ) -> Sequence[PushOutcome | BaseException]:
-        return await self._push.store_accepted(requests)
+    ) -> Sequence[BaseException | None]:
+        return await self._accepted.store(requests)
 
     def _queue_max(self) -> int:
         """How many operations may wait in a partition: none more when there are too many in all."""
@@ -238,6 +242,7 @@ class Broker:
 
     def _database_changed(self, is_down: bool) -> None:
         if is_down:
+            self._database.cut_off()
             self._push.database_down()
         else:
             self._spool.look()

@@ -27,6 +27,8 @@ from queenmq.storage.sql_files import load_queries
 
 #: A probe that takes longer has failed.
 _PROBE_S = 2.0
+#: A call that was given up is waited for this long before its connection goes with it.
+_RELEASE_S = 2.0
 _NOTHING = contextlib.nullcontext()
 
 
@@ -58,6 +60,8 @@ class Database:
         #: When each call in flight began.
         self._calls: dict[int, float] = {}
         self._numbers = itertools.count()
+        #: The connections that calls are on.
+        self._busy: dict[int, asyncpg.pool.PoolConnectionProxy] = {}
         #: Whether the database is down; calls then fail at once.
         self.watch = OutageWatch(
             self.probe, oldest_call_ms=self._oldest_call_ms, hang_ms=settings.db_hang_ms
@@ -115,6 +119,11 @@ class Database:
                 finally:
                     connection.terminate()
 
+    def cut_off(self) -> None:
+        """The database is down: end the calls in flight, whose callers can do better than wait."""
+        for connection in list(self._busy.values()):
+            connection.terminate()
+
     def _oldest_call_ms(self) -> float:
         return now_ms() - min(self._calls.values()) if self._calls else 0.0
 
@@ -123,21 +132,26 @@ class Database:
         self, priority: OperationType
     ) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
         assert self._pool is not None, "the database is not open"
-        if self.watch.is_down:
-            raise errors.StorageUnavailable("the database is down; try again")
+        self._must_be_up()
         if not self._gate.try_enter():
             await self._gate.enter(priority.priority)
         number = next(self._numbers)
         self._calls[number] = now_ms()
         try:
+            # Again, because it may have gone while we waited.
+            self._must_be_up()
             with translated():
                 connection = await self._pool.acquire()
+            self._busy[number] = connection
             try:
                 with translated(is_sent=True):
                     async with self._held_together(connection):
                         yield connection
             finally:
-                await self._pool.release(connection)
+                del self._busy[number]
+                # A server that hangs does not even confirm that a call is cancelled.
+                with contextlib.suppress(TimeoutError):
+                    await self._pool.release(connection, timeout=_RELEASE_S)
         except errors.StorageUnavailable as error:
             if error.is_suspicious:
                 self.watch.suspect()
@@ -145,6 +159,10 @@ class Database:
         finally:
             del self._calls[number]
             self._gate.leave()
+
+    def _must_be_up(self) -> None:
+        if self.watch.is_down:
+            raise errors.StorageUnavailable("the database is down; try again", is_suspicious=False)
 
     def _held_together(
         self, connection: asyncpg.pool.PoolConnectionProxy

@@ -12,8 +12,9 @@ from queenmq import errors
 
 #: SQLSTATEs of waiting in vain or losing a deadlock: nothing was done, another try may succeed.
 _BUSY = {"55P03", "40P01", "40001"}
-#: SQLSTATE classes that say something about the data or the statement, not about the server.
-_REJECTED_CLASSES = {"21", "22", "23", "42", "54"}
+#: SQLSTATE classes that say something about the server or the way to it. All others are about the
+#: data or the statement, a trigger's own words among them.
+_SERVER_CLASSES = {"08", "25", "28", "3D", "40", "53", "55", "57", "58", "F0", "XX", ""}
 #: SQLSTATE classes of a connection that broke off, whatever had become of its call.
 _BROKEN_OFF_CLASSES = {"08", "57"}
 #: No new connection to be had says nothing about those that are there.
@@ -56,7 +57,7 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
         return errors.TransactionRefused(text)
     if code in _BUSY:
         return errors.PartitionBusy("another transaction holds what this request needs; try again")
-    if code[:2] in _REJECTED_CLASSES:
+    if code[:2] not in _SERVER_CLASSES:
         return errors.StorageRejected(f"the database refused the request: {text}")
     return errors.StorageUnavailable(
         f"the database cannot serve the request now: {text}; try again",

@@ -48,6 +48,7 @@ class OutageWatch:
         self._prober: asyncio.Task[None] | None = None
         self._looker: asyncio.Task[None] | None = None
         self._looked_ms = 0.0
+        self._is_stopped = False
         self.is_down = False
         #: Told of every change.
         self.on_change: Callable[[bool], None] = lambda is_down: None
@@ -57,7 +58,8 @@ class OutageWatch:
         self._looker = asyncio.create_task(self._look(), name="outage-look")
 
     async def stop(self) -> None:
-        """Stop looking and probing."""
+        """Stop looking and probing, for good: calls may still fail while connections close."""
+        self._is_stopped = True
         tasks = [task for task in (self._looker, self._prober) if task is not None]
         for task in tasks:
             task.cancel()
@@ -65,7 +67,7 @@ class OutageWatch:
 
     def suspect(self) -> None:
         """Something went wrong with a call; find out whether it is the database."""
-        if self._prober is None:
+        if self._prober is None and not self._is_stopped:
             self._prober = asyncio.create_task(self._find_out(), name="outage-probe")
 
     async def _look(self) -> None:
@@ -88,14 +90,18 @@ class OutageWatch:
         finally:
             self._prober = None
 
-    async def _try(self) -> QueenError | None:
+    async def _try(self) -> Exception | None:
         try:
             await self._probe()
         except QueenError as error:
             return error
+        except Exception as error:
+            # Whatever it is, an end of the probes would leave the database down for ever.
+            logger.exception("a probe broke", extra={"event": "probe_broke"})
+            return error
         return None
 
-    def _turn(self, is_down: bool, error: QueenError | None) -> None:
+    def _turn(self, is_down: bool, error: Exception | None) -> None:
         if is_down == self.is_down:
             return
         self.is_down = is_down

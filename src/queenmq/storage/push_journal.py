@@ -33,6 +33,7 @@ class KeptPush(NamedTuple):
 
     body: bytes
     items: PushItems | None
+    position: Position
 
 
 class KeptPushes(NamedTuple):
@@ -98,7 +99,8 @@ class SpoolJournal:
 
     async def read(self, *, records_max: int, bytes_max: int) -> KeptPushes:
         batch = await self._spool.read(records_max=records_max, bytes_max=bytes_max)
-        return KeptPushes([KeptPush(body, _decode(body)) for body in batch.bodies], batch.end)
+        pairs = zip(batch.bodies, batch.positions, strict=True)
+        return KeptPushes([KeptPush(body, _decode(body), end) for body, end in pairs], batch.end)
 
     async def advance(self, end: Position) -> None:
         await self._spool.advance(end)

@@ -1,7 +1,7 @@
 -- Create a queue or replace all its options, and make sure of its Default partition.
 -- Result: the ids.
--- Tables: queues (upsert), partitions, partition_lookup (insert).
--- Locks: the queue's row, then those of ensure_partitions.
+-- Tables: queues (upsert), operation_queue (update), partitions, partition_lookup (insert).
+-- Locks: the queue's row, its failed operations in id order, then those of ensure_partitions.
 CREATE OR REPLACE FUNCTION queen.configure_queue(
     p_name text,
     p_namespace text,
@@ -40,10 +40,11 @@ BEGIN
         -- The queue may have come into the view of pops by namespace or task.
         changed_xid = excluded.changed_xid;
     -- What failed before stops nobody any more either.
-    UPDATE queen.operation_queue o SET is_blocking = false
-    FROM queen.queues q
-    WHERE q.name = p_name AND q.on_failed_operation = 'continue'
-      AND o.queue_id = q.id AND o.status = 'failed' AND o.is_blocking;
+    UPDATE queen.operation_queue SET is_blocking = false
+    WHERE id IN (SELECT o.id FROM queen.operation_queue o JOIN queen.queues q ON q.id = o.queue_id
+                 WHERE q.name = p_name AND q.on_failed_operation = 'continue'
+                   AND o.status = 'failed' AND o.is_blocking
+                 ORDER BY o.id FOR UPDATE OF o);
     SELECT e.queue_id, e.partition_id INTO queue_id, partition_id
     FROM queen.ensure_partitions(ARRAY[p_name], ARRAY['Default'], NULL) e;
 END

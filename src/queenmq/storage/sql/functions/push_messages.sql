@@ -17,8 +17,9 @@
 -- seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on id.
 -- Tables: partition_lookup (row locks, update), messages (insert). The setting queen.tracks_lookup keeps the
 -- trigger of queen.messages from doing the former once more; it ends with the function.
--- Locks: lookup rows in partition id order, held to commit; then, for queues with a maxSize, an advisory
--- lock per queue in id order; where something is queued, those of queue_push.
+-- Locks: lookup rows in partition id order, held to commit; then, where something is queued or may have to be
+-- (p_is_accepted), the advisory lock per partition of queue_push; then, for queues with a maxSize, an
+-- advisory lock per queue in id order.
 -- Errors: QN001 a partition does not exist any more; QN003 too many operations wait (see queue_push); 55P03
 -- a row stayed locked for p_lock_timeout_ms.
 CREATE OR REPLACE FUNCTION queen.push_messages(
@@ -75,6 +76,9 @@ BEGIN
         FROM queen.operation_queue o WHERE o.partition_id = ANY (p_partition_ids) AND o.is_blocking;
     END IF;
     IF p_queued_ids IS NOT NULL OR v_early IS NOT NULL THEN
+        -- All rows in one order, before those of the direct partitions: a deletion takes them so as well.
+        PERFORM FROM queen.partition_lookup WHERE partition_id = ANY (p_partition_ids)
+        ORDER BY partition_id FOR KEY SHARE;
         v_direct := ARRAY(SELECT u.id FROM unnest(p_partition_ids) AS u (id)
                           WHERE u.id <> ALL (coalesce(p_queued_ids || v_early, p_queued_ids, v_early))
                           ORDER BY u.id);
@@ -101,6 +105,12 @@ BEGIN
         CROSS JOIN LATERAL (SELECT greatest(l.last_message_created_at, clock_timestamp()) AS now) c;
         IF coalesce(v_found, '{}') IS DISTINCT FROM v_direct THEN
             RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';
+        END IF;
+
+        IF p_is_accepted AND v_ordinals IS NULL THEN
+            -- Before those of the queues, as everybody does.
+            PERFORM pg_advisory_xact_lock(hashtextextended(u.id::text, 1))
+            FROM (SELECT s.id FROM unnest(p_partition_ids) AS s (id) ORDER BY s.id) u;
         END IF;
 
         v_waiting := NULL;
@@ -201,7 +211,8 @@ BEGIN
         INTO message_ids, outcomes, positions
         FROM unnest(
             v_ordinals || q_ordinals, message_ids || q_ids,
-            string_to_array(coalesce(outcomes, '') || q_letters, NULL),
+            -- Not ||: there are no outcomes where nothing is left to store.
+            string_to_array(concat(outcomes, q_letters), NULL),
             array_fill(NULL::bigint, ARRAY[cardinality(v_ordinals)]) || q_positions)
             AS u (ordinal, id, letter, position);
     END IF;

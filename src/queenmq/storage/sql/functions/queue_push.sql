@@ -52,23 +52,20 @@ BEGIN
         RAISE EXCEPTION 'too many operations wait' USING ERRCODE = 'QN003', DETAIL = v_full::text;
     END IF;
 
+    -- A list per column, because an object per item takes longer than storing it would. Payloads are kept as
+    -- strings: PostgreSQL cannot read a field of JSON that holds an escape such as \u0000 anywhere, while it
+    -- stores such JSON. The cast refuses now what the run would refuse.
     WITH grouped AS MATERIALIZED (
         SELECT i.k, i.request, queen.new_operation_id() AS id, array_agg(i.n ORDER BY i.n) AS ordinals,
                sum(octet_length(i.payload)) AS size,
-               -- A list per column, made as text: an object per item takes longer than storing it would.
-               format('{"payloads":[%s],"indexes":%s,"transactionIds":%s,"traceIds":%s,"producerSubs":%s,'
-                      '"isEncrypted":%s}',
-                      string_agg(i.payload, ',' ORDER BY i.n),
-                      to_json(array_agg(i.index ORDER BY i.n)),
-                      coalesce(to_json(CASE WHEN count(i.tx) > 0
-                                            THEN array_agg(i.tx ORDER BY i.n) END)::text, 'null'),
-                      coalesce(to_json(CASE WHEN count(i.trace_id) > 0
-                                            THEN array_agg(i.trace_id ORDER BY i.n) END)::text, 'null'),
-                      coalesce(to_json(CASE WHEN count(i.sub) > 0
-                                            THEN array_agg(i.sub ORDER BY i.n) END)::text, 'null'),
-                      coalesce(to_json(CASE WHEN count(i.is_encrypted) > 0
-                                            THEN array_agg(i.is_encrypted ORDER BY i.n) END)::text, 'null')
-               )::json AS payload
+               json_build_object(
+                   'payloads', array_agg((i.payload::json)::text ORDER BY i.n),
+                   'indexes', array_agg(i.index ORDER BY i.n),
+                   'transactionIds', CASE WHEN count(i.tx) > 0 THEN array_agg(i.tx ORDER BY i.n) END,
+                   'traceIds', CASE WHEN count(i.trace_id) > 0 THEN array_agg(i.trace_id ORDER BY i.n) END,
+                   'producerSubs', CASE WHEN count(i.sub) > 0 THEN array_agg(i.sub ORDER BY i.n) END,
+                   'isEncrypted', CASE WHEN count(i.is_encrypted) > 0
+                                       THEN array_agg(i.is_encrypted ORDER BY i.n) END) AS payload
         FROM unnest(p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
                     p_encrypted, p_item_requests, p_item_indexes)
              WITH ORDINALITY AS i (k, tx, trace_id, payload, sub, is_encrypted, request, index, n)

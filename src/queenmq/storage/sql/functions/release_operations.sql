@@ -4,7 +4,9 @@
 -- alone. p_failed_id: the one that failed, with p_error; NULL when none is at fault. p_is_counted: whether that
 -- counts as a run; after max_retries of them the operation is failed, and its queue's onFailedOperation says
 -- whether the ones behind it wait for somebody to look. p_delay_ms: the failed one is not tried again before.
--- Tables: operation_queue (update). Locks: those rows, in id order.
+-- Tables: operation_queue (update).
+-- Locks: where a run counts, the queue's row FOR SHARE, because configure_queue changes what a failure means;
+-- the operations, in id order.
 CREATE OR REPLACE FUNCTION queen.release_operations(
     p_ids uuid[],
     p_token uuid,
@@ -19,6 +21,10 @@ AS $$
 DECLARE
     v_is_over boolean;
 BEGIN
+    IF p_is_counted THEN
+        PERFORM FROM queen.queues q
+        WHERE q.id = (SELECT o.queue_id FROM queen.operation_queue o WHERE o.id = p_failed_id) FOR SHARE;
+    END IF;
     PERFORM FROM queen.operation_queue o WHERE o.id = ANY (p_ids) AND o.claim_token = p_token
     ORDER BY o.id FOR UPDATE;
     UPDATE queen.operation_queue o

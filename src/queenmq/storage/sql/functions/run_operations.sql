@@ -43,9 +43,9 @@ BEGIN
               FROM unnest(v_partition_ids) WITH ORDINALITY AS p (id, place)
               JOIN queen.operation_queue x ON x.partition_id = p.id AND x.id = ANY (p_ids)) o
         CROSS JOIN LATERAL json_to_record(o.payload) AS c (
-            payloads json[], indexes integer[], "transactionIds" text[], "traceIds" uuid[],
+            payloads text[], indexes integer[], "transactionIds" text[], "traceIds" uuid[],
             "producerSubs" text[], "isEncrypted" boolean[])
-        CROSS JOIN LATERAL unnest(c.payloads::text[], c.indexes, c."transactionIds", c."traceIds",
+        CROSS JOIN LATERAL unnest(c.payloads, c.indexes, c."transactionIds", c."traceIds",
                                   c."producerSubs", c."isEncrypted")
             WITH ORDINALITY AS e (payload, index, tx, trace_id, sub, is_encrypted, item)
     ) i;

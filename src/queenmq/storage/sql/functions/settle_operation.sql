@@ -2,23 +2,34 @@
 --
 -- Arguments: p_action 'retry' or 'discard'.
 -- Result: the status before; NULL when there is no such operation. Only a failed one is changed.
--- A retried operation whose followers have gone on already comes after them.
--- Locks: the operation's row.
+-- A retried operation whose followers have gone on already goes to the end of the line: who is next in a
+-- partition never moves back, which claims rely on.
+-- Locks: the operation's row; in that case also the advisory lock per partition of queue_push.
 CREATE OR REPLACE FUNCTION queen.settle_operation(p_id uuid, p_action text)
 RETURNS text
 LANGUAGE plpgsql
 AS $$
 DECLARE
     v_status text;
+    v_partition_id uuid;
+    v_is_blocking boolean;
+    v_seq bigint;
 BEGIN
-    SELECT o.status INTO v_status FROM queen.operation_queue o WHERE o.id = p_id FOR UPDATE;
+    SELECT o.status, o.partition_id, o.is_blocking, o.seq
+    INTO v_status, v_partition_id, v_is_blocking, v_seq
+    FROM queen.operation_queue o WHERE o.id = p_id FOR UPDATE;
     IF v_status IS DISTINCT FROM 'failed' THEN
         RETURN v_status;
     END IF;
     IF p_action = 'retry' THEN
+        IF NOT v_is_blocking THEN
+            PERFORM pg_advisory_xact_lock(hashtextextended(v_partition_id::text, 1));
+            SELECT max(o.seq) + 1 INTO v_seq
+            FROM queen.operation_queue o WHERE o.partition_id = v_partition_id;
+        END IF;
         UPDATE queen.operation_queue
         SET status = 'pending', is_blocking = true, processed_at = NULL, retry_count = 0,
-            next_run_at = '-infinity'
+            next_run_at = '-infinity', seq = v_seq
         WHERE id = p_id;
     ELSE
         UPDATE queen.operation_queue

@@ -48,7 +48,9 @@ WITH removed AS (
     WHERE id IN (SELECT id FROM queen.operation_queue
                  WHERE status IN ('completed', 'discarded')
                    AND processed_at < clock_timestamp() - make_interval(secs => $1)
-                 LIMIT $2)
+                 LIMIT $2
+                 -- Waits for nobody, so that the order of the rows is of no matter.
+                 FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )
 SELECT count(*) FROM removed;

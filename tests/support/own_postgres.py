@@ -1,0 +1,191 @@
+"""PostgreSQL servers that nobody looks after but the test: to be stopped, killed and frozen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+
+from queenmq.storage.embedded.binaries import Binaries, find_binaries
+from queenmq.storage.embedded.run_as import RunAs, find_account, find_run_as
+from queenmq.storage.migrator import migrate
+from tests.support.embedded_server import SOON_S, family_of, wait_gone
+from tests.support.waiting import wait_until
+
+#: Few connections, so that a test can take them all; no care for power cuts.
+_SETTINGS = {
+    "fsync": "off",
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "40",
+    "shared_buffers": "16MB",
+}
+_INITDB = ("-U", "queen", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+
+
+class OwnPostgres:
+    """A server on a directory; the same port over all its starts."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._data = home / "data"
+        self._binaries: Binaries = find_binaries()
+        account = find_account(self._data)
+        if account is not None:
+            os.chown(home, account.uid, account.gid)
+        self._run_as: RunAs = find_run_as(
+            account=account, postgres=self._binaries.postgres, data_dir=home
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = _free_port()
+
+    @property
+    def url(self) -> str:
+        return self.url_of("queen")
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://queen@127.0.0.1:{self._port}/{database}"
+
+    @property
+    def pid(self) -> int:
+        """The postmaster."""
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    def make(self) -> None:
+        """Make the cluster, with our schema in a database of its own."""
+        assert self._run([self._binaries.initdb, "-D", str(self._data), *_INITDB]).wait(SOON_S) == 0
+        self.start()
+        asyncio.run(_execute(self.url_of("postgres"), "CREATE DATABASE queen"))
+        asyncio.run(migrate(self.url))
+        self.stop()
+
+    def start(self) -> None:
+        """Run the server and wait until it lets somebody in."""
+        words = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
+        place = ["-D", str(self._data), "-p", str(self._port), "-k", str(self._home)]
+        self._process = self._run([self._binaries.postgres, *place, *words])
+        wait_until(lambda: self._answers(), timeout_s=SOON_S, what="the server to answer")
+
+    def stop(self) -> None:
+        """A fast shutdown, as an administrator does it."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """The postmaster dies; its children notice that."""
+        self._end(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Nothing of the server moves any more; its connections stay open."""
+        # First the postmaster, which else would start new children meanwhile.
+        os.kill(self.pid, signal.SIGSTOP)
+        for pid in family_of(self.pid):
+            _signal(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        for pid in family_of(self.pid):
+            _signal(pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """Nothing of it is left, whatever the test did."""
+        if self._process is not None:
+            self.thaw()
+            self._end(signal.SIGQUIT)
+
+    async def execute(self, *statements: str) -> None:
+        """Statements in a session of their own."""
+        for statement in statements:
+            await _execute(self.url, statement)
+
+    def _end(self, number: int) -> None:
+        family = family_of(self.pid)
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(SOON_S)
+        self._process = None
+        wait_gone(family)
+
+    def _run(self, command: list[str]) -> subprocess.Popen[bytes]:
+        run_as = self._run_as
+        with (self._home / "log.txt").open("ab") as output:
+            return subprocess.Popen(
+                [*run_as.prefix, *command],
+                user=run_as.uid,
+                group=run_as.gid,
+                extra_groups=run_as.extra_groups,
+                cwd=self._home,
+                stdout=output,
+                stderr=output,
+            )
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self._home / "log.txt").read_text()
+        try:
+            asyncio.run(_execute(self.url_of("postgres"), "SELECT 1"))
+        except (OSError, asyncpg.PostgresError):
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def made_cluster() -> Iterator[Path]:
+    """The home of a cluster that is not running, to be copied."""
+    with _home() as home:
+        server = OwnPostgres(home)
+        try:
+            server.make()
+        finally:
+            server.close()
+        yield home
+
+
+@contextlib.contextmanager
+def running_copy(home: Path) -> Iterator[OwnPostgres]:
+    """A server on a copy of a cluster."""
+    with _home() as copy:
+        subprocess.run(["cp", "-a", str(home / "data"), str(copy / "data")], check=True)
+        server = OwnPostgres(copy)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.close()
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[Path]:
+    # Not pytest's own directory: its path is too long for a socket and closed to other users.
+    home = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+async def _execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url, timeout=5)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
