@@ -438,3 +438,24 @@ async def test_nothing_is_left_in_the_index_of_waiting_operations(
     await run_all(database)
     query = "SELECT count(*) FROM queen.operation_queue WHERE is_blocking"
     assert await database.fetchval(query) == 0
+
+
+async def test_an_operation_whose_queue_was_deleted_meanwhile_goes_with_it(
+    database: asyncpg.Connection,
+) -> None:
+    kept, gone = unique(), unique()
+    (place,) = await ensure(database, kept)
+    (lost,) = await ensure(database, gone)
+    await enqueue(database, place, 1)
+    (orphan,) = await enqueue(database, lost, 2)
+    claimed = await claim(database)
+    # As a deletion leaves it that could not wait for the claim.
+    for table in ("partition_lookup", "partitions"):
+        column = "partition_id" if table == "partition_lookup" else "id"
+        await database.execute(f"DELETE FROM queen.{table} WHERE {column} = $1", lost)
+    assert await run(database, claimed) == 1
+    assert await stored(database, place) == [1]
+    assert (
+        await database.fetchval("SELECT count(*) FROM queen.operation_queue WHERE id = $1", orphan)
+        == 0
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol
+
+from queenmq.errors import StorageUnavailable
 
 
 class Refreshed(Protocol):
@@ -21,4 +24,6 @@ class Switches:
         self._state = state
 
     async def run_once(self) -> None:
-        await self._state.refresh()
+        # Without the database all stays as it is; that it is gone is said elsewhere, and once.
+        with contextlib.suppress(StorageUnavailable):
+            await self._state.refresh()

@@ -23,7 +23,10 @@ BEGIN
     ORDER BY partition_id, consumer_group FOR UPDATE;
     DELETE FROM queen.messages WHERE partition_id = ANY (v_partition_ids);
     GET DIAGNOSTICS v_removed = ROW_COUNT;
-    DELETE FROM queen.operation_queue WHERE partition_id = ANY (v_partition_ids) AND is_blocking;
+    -- One that was queued since the first look and is being run waits for us; it comes after the clearing.
+    DELETE FROM queen.operation_queue WHERE id IN (
+        SELECT id FROM queen.operation_queue
+        WHERE partition_id = ANY (v_partition_ids) AND is_blocking FOR UPDATE SKIP LOCKED);
     DELETE FROM queen.dead_letter_queue WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_lookup SET first_seq = last_seq + 1 WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_consumers pc

@@ -26,7 +26,11 @@ BEGIN
     DELETE FROM queen.lease_partitions WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.partition_consumers WHERE queue_id = v_queue_id;
     DELETE FROM queen.dead_letter_queue WHERE queue_id = v_queue_id;
-    DELETE FROM queen.operation_queue WHERE partition_id = ANY (v_partition_ids);
+    -- One that was queued since the first look and is being run waits for us, and then finds its partition
+    -- gone (run_operations).
+    DELETE FROM queen.operation_queue WHERE id IN (
+        SELECT id FROM queen.operation_queue
+        WHERE partition_id = ANY (v_partition_ids) FOR UPDATE SKIP LOCKED);
     DELETE FROM queen.messages WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.partition_lookup WHERE queue_id = v_queue_id;
     DELETE FROM queen.partitions WHERE queue_id = v_queue_id;

@@ -2,7 +2,7 @@
 --
 -- Arguments: the operations of one claim, without gaps in their partitions, and its token.
 -- Result: the number of messages stored.
--- Tables: operation_queue (update), those of push_messages.
+-- Tables: operation_queue (update; those of deleted partitions are removed), those of push_messages.
 -- Locks: the operations in id order, then those of push_messages.
 -- Errors: QN004 the claim was lost meanwhile, so somebody else runs these; QN002 a queue is at its maxSize;
 -- those of push_messages.
@@ -17,6 +17,7 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     v_locked bigint;
+    v_gone bigint;
     v_partition_ids uuid[];
     v_items record;
     v_pushed record;
@@ -30,6 +31,14 @@ BEGIN
         RAISE EXCEPTION 'the claim was lost' USING ERRCODE = 'QN004';
     END IF;
 
+    -- What was queued while its queue was deleted goes with it.
+    DELETE FROM queen.operation_queue o
+    WHERE o.id = ANY (p_ids)
+      AND NOT EXISTS (SELECT FROM queen.partition_lookup l WHERE l.partition_id = o.partition_id);
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
+    IF v_gone = cardinality(p_ids) THEN
+        RETURN 0;
+    END IF;
     v_partition_ids := ARRAY(SELECT DISTINCT o.partition_id FROM queen.operation_queue o
                              WHERE o.id = ANY (p_ids) ORDER BY 1);
     SELECT array_agg(i.id ORDER BY i.n) AS ids, array_agg(i.index ORDER BY i.n) AS indexes,

@@ -45,9 +45,12 @@ WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR queue_name = $2
 -- name: sweep_operations
 WITH removed AS (
     DELETE FROM queen.operation_queue
-    WHERE id IN (SELECT id FROM queen.operation_queue
-                 WHERE status IN ('completed', 'discarded')
-                   AND processed_at < clock_timestamp() - make_interval(secs => $1)
+    WHERE id IN (SELECT o.id FROM queen.operation_queue o
+                 WHERE (o.status IN ('completed', 'discarded')
+                        AND o.processed_at < clock_timestamp() - make_interval(secs => $1))
+                    -- A deleted queue's, that somebody held just then.
+                    OR NOT EXISTS (SELECT FROM queen.partition_lookup l
+                                   WHERE l.partition_id = o.partition_id)
                  LIMIT $2
                  -- Waits for nobody, so that the order of the rows is of no matter.
                  FOR UPDATE SKIP LOCKED)
