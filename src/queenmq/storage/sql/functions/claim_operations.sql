@@ -7,8 +7,7 @@
 -- come back within its timeout.
 -- Urgent ones first; every ten seconds of waiting count as much as one step of priority, so nothing starves.
 -- Tables: operation_queue (update).
--- Locks: the first operation of each partition, skipping what others hold; those behind it can only be
--- claimed together with it.
+-- Locks: the first operation of each partition, and those behind it, skipping what others hold.
 CREATE OR REPLACE FUNCTION queen.claim_operations(
     p_worker text,
     p_token uuid,
@@ -32,6 +31,8 @@ AS $$
 DECLARE
     v_now CONSTANT timestamptz := clock_timestamp();
     v_heads uuid[];
+    v_locked uuid[];
+    v_share integer;
 BEGIN
     SELECT array_agg(l.id) INTO v_heads FROM (
         SELECT o.id FROM queen.operation_queue o
@@ -46,6 +47,19 @@ BEGIN
         FOR UPDATE OF o SKIP LOCKED
     ) l;
 
+    -- Those behind them as well, without waiting: whoever locks operations in an order of its own may wait for
+    -- one of ours. Lines are of different lengths, so each may have more than its share of the room.
+    v_share := least(p_items_max, greatest(1, 4 * p_items_max / cardinality(v_heads)));
+    SELECT array_agg(f.id) INTO v_locked
+    FROM unnest(v_heads) AS u (id)
+    JOIN queen.operation_queue h ON h.id = u.id
+    CROSS JOIN LATERAL (
+        SELECT o.id FROM queen.operation_queue o
+        WHERE o.partition_id = h.partition_id AND o.is_blocking
+        ORDER BY o.seq LIMIT v_share
+        FOR UPDATE SKIP LOCKED
+    ) f;
+
     RETURN QUERY
     WITH lines AS (
         SELECT f.*, u.rank,
@@ -55,14 +69,14 @@ BEGIN
         JOIN queen.operation_queue h ON h.id = u.id
         CROSS JOIN LATERAL (
             SELECT o.id, o.partition_id, o.seq, o.item_count, o.status = 'processing' AS was_stuck,
-                   o.next_run_at <= v_now
+                   o.id = ANY (v_locked) AND o.next_run_at <= v_now
                    AND (o.status = 'pending'
                         OR (o.status = 'processing' AND o.processing_started_at
                                                         < v_now - make_interval(secs => o.timeout_seconds)))
                        AS is_free
             FROM queen.operation_queue o
             WHERE o.partition_id = h.partition_id AND o.is_blocking
-            ORDER BY o.seq LIMIT p_items_max
+            ORDER BY o.seq LIMIT v_share
         ) f
     ), counted AS (
         -- All firsts before all seconds: a long line does not take the room of the others.

@@ -76,9 +76,6 @@ BEGIN
         FROM queen.operation_queue o WHERE o.partition_id = ANY (p_partition_ids) AND o.is_blocking;
     END IF;
     IF p_queued_ids IS NOT NULL OR v_early IS NOT NULL THEN
-        -- All rows in one order, before those of the direct partitions: a deletion takes them so as well.
-        PERFORM FROM queen.partition_lookup WHERE partition_id = ANY (p_partition_ids)
-        ORDER BY partition_id FOR KEY SHARE;
         v_direct := ARRAY(SELECT u.id FROM unnest(p_partition_ids) AS u (id)
                           WHERE u.id <> ALL (coalesce(p_queued_ids || v_early, p_queued_ids, v_early))
                           ORDER BY u.id);

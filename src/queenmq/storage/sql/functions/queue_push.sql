@@ -6,11 +6,11 @@
 -- the broker is under pressure). p_queue_max: operations that may wait in one partition.
 -- Result: per item the operation, and how many operations were in line up to and including it.
 -- Tables: operation_queue (insert).
--- Locks: the lookup rows FOR KEY SHARE, so that no partition is deleted meanwhile; then an advisory lock per
--- partition, in id order, held to commit, so that operations of a partition become visible in the order of
+-- Locks: the lookup rows FOR KEY SHARE, without waiting, so that no partition is deleted meanwhile; then an
+-- advisory lock per partition, in id order, held to commit, so that operations of a partition become visible in the order of
 -- their seq. A push that holds its partition's row in a long transaction is not waited for here; whoever
 -- runs the operation waits for it.
--- Errors: QN001 a partition does not exist any more; QN003 too many operations wait in partitions, whose ids
+-- Errors: QN001 a partition does not exist any more, or is being deleted; QN003 too many operations wait in partitions, whose ids
 -- are in the DETAIL.
 CREATE OR REPLACE FUNCTION queen.queue_push(
     p_partition_ids uuid[],
@@ -34,8 +34,10 @@ DECLARE
     v_found bigint;
     v_full uuid[];
 BEGIN
+    -- Only a deletion is in the way of this, and that is as good as gone. Waiting for it could be waiting in a
+    -- circle: the push may hold rows of other partitions.
     PERFORM FROM queen.partition_lookup WHERE partition_id = ANY (p_partition_ids)
-    ORDER BY partition_id FOR KEY SHARE;
+    FOR KEY SHARE SKIP LOCKED;
     GET DIAGNOSTICS v_found = ROW_COUNT;
     IF v_found <> cardinality(p_partition_ids) THEN
         RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';

@@ -35,14 +35,21 @@ CREATE OR REPLACE FUNCTION queen.run_transaction(
 LANGUAGE plpgsql
 AS $$
 DECLARE
+    v_partition_id uuid;
     v_problem text;
 BEGIN
     PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
-    -- Nobody may delete a partition half-way through, and both sides take these rows in the same order.
-    PERFORM FROM queen.partition_lookup
-    WHERE partition_id = ANY (p_partition_ids || p_ack_partition_ids)
-    ORDER BY partition_id
-    FOR KEY SHARE;
+    -- Nobody may delete a partition half-way through. One pass in one order, each row as strongly as it will be
+    -- needed: a row that is locked once more, and more strongly, after later ones is out of order.
+    FOR v_partition_id IN
+        SELECT DISTINCT u.id FROM unnest(p_partition_ids || p_ack_partition_ids) AS u (id) ORDER BY u.id
+    LOOP
+        IF v_partition_id = ANY (p_partition_ids) THEN
+            PERFORM FROM queen.partition_lookup WHERE partition_id = v_partition_id FOR NO KEY UPDATE;
+        ELSE
+            PERFORM FROM queen.partition_lookup WHERE partition_id = v_partition_id FOR KEY SHARE;
+        END IF;
+    END LOOP;
 
     IF cardinality(p_partition_ids) > 0 THEN
         SELECT r.* INTO message_ids, outcomes, positions
