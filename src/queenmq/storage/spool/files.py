@@ -29,7 +29,10 @@ class SpoolFiles:
         self._path = path
         self._bytes_max = bytes_max
         self._open_parts = contextlib.ExitStack()
-        with failing_as(f"spool {path} cannot be opened"), contextlib.ExitStack() as parts:
+        with (
+            failing_as(f"spool {path} cannot be opened, choose another spool_dir"),
+            contextlib.ExitStack() as parts,
+        ):
             make_directory(path)
             self.lock = FileLock(path / "append.lock")
             parts.callback(self.lock.close)
