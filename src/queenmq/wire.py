@@ -209,6 +209,19 @@ class SwitchRequest(Struct):
     enabled: bool
 
 
+class SeekRequest(Struct):
+    """POST /api/v1/consumer-groups/{group}/queues/{queue}/seek; one of the two."""
+
+    toEnd: bool = False
+    timestamp: str | None = None
+
+
+class GroupStartRequest(Struct):
+    """POST /api/v1/consumer-groups/{group}/subscription."""
+
+    subscriptionTimestamp: str
+
+
 encode = msgspec.json.Encoder().encode
 
 

@@ -22,7 +22,19 @@ ROUTES = [
     ("POST", "/api/v1/lease/x/extend"),
     ("POST", "/api/v1/transaction"),
     ("POST", "/api/v1/configure"),
+    ("GET", "/api/v1/resources/queues"),
+    ("GET", "/api/v1/resources/queues/x"),
     ("DELETE", "/api/v1/resources/queues/x"),
+    ("GET", "/api/v1/resources/namespaces"),
+    ("GET", "/api/v1/resources/tasks"),
+    ("GET", "/api/v1/consumer-groups"),
+    ("GET", "/api/v1/consumer-groups/lagging"),
+    ("GET", "/api/v1/consumer-groups/x"),
+    ("DELETE", "/api/v1/consumer-groups/x"),
+    ("POST", "/api/v1/consumer-groups/x/subscription"),
+    ("DELETE", "/api/v1/consumer-groups/x/queues/y"),
+    ("POST", "/api/v1/consumer-groups/x/queues/y/seek"),
+    ("POST", "/api/v1/consumer-groups/x/queues/y/partitions/z/seek"),
     ("DELETE", "/api/v1/queues/x/clear"),
     ("GET", "/api/v1/dlq"),
     ("GET", "/health"),
@@ -31,9 +43,9 @@ ROUTES = [
 ]
 WRONG = [
     (method, path)
-    for path_method, path in ROUTES
+    for path in dict.fromkeys(path for _, path in ROUTES)
     for method in ("GET", "POST", "PUT", "DELETE", "PATCH")
-    if method != path_method
+    if (method, path) not in ROUTES
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from datetime import UTC, datetime
 from uuid import UUID
 
 import asyncpg
@@ -27,6 +28,7 @@ from tests.support.broker import unique
 
 _SESSIONS = 6
 _STEPS = 200
+_LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 _NAMES = [f"p{number}" for number in range(6)]
 
 
@@ -95,6 +97,22 @@ class _Chaos:
             [None] * count,
         )
 
+    async def seek(self) -> None:
+        name = self.chance.choice([None, *_NAMES])
+        time = self.chance.choice([None, _LONG_AGO])
+        queue = self.chance.choice(self.queues)
+        query = "SELECT queen.seek_group($1, $2, $3, $4)"
+        await self.session.execute(query, self._group(), queue, name, time)
+
+    async def delete_group(self) -> None:
+        queue, starts = self.chance.choice(self.queues), self.chance.random() < 0.7
+        query = "SELECT queen.delete_group($1, $2, $3)"
+        await self.session.execute(query, self._group(), queue, starts)
+
+    async def set_start(self) -> None:
+        query = "SELECT queen.set_group_start($1, $2)"
+        await self.session.execute(query, self._group(), _LONG_AGO)
+
     async def clear(self) -> None:
         name = self.chance.choice([None, *_NAMES])
         queue = self.chance.choice(self.queues)
@@ -106,7 +124,8 @@ class _Chaos:
 
     async def run(self) -> None:
         steps = [self.push, self.pop, self.ack, self.transact, self.subscribe, self.ensure]
-        steps += [*steps, *steps, self.renew, self.renew, self.clear, self.delete]
+        steps += [*steps, self.seek, self.delete_group, self.set_start]
+        steps += [*steps, self.renew, self.renew, self.clear, self.delete]
         await self.ensure()
         for _ in range(_STEPS):
             step = self.chance.choice(steps)
@@ -126,7 +145,7 @@ async def test_every_call_against_every_other_never_deadlocks(
     chaos = [_Chaos(await connect(), queues, seed) for seed in range(_SESSIONS)]
     await asyncio.gather(*(one.run() for one in chaos))
     done = sum((one.done for one in chaos), Counter())
-    assert len(done) == 9 and min(done.values()) > 0, done
+    assert len(done) == 12 and min(done.values()) > 0, done
     await _assert_consistent(database)
 
 

@@ -7,7 +7,7 @@ import json
 import hypothesis.strategies as st
 from hypothesis import given
 
-from queenmq.storage.wake_listener import decode_wake, encode_wake
+from queenmq.storage.wake_listener import decode_groups, decode_wake, encode_wake
 
 #: NOTIFY takes less than this many bytes.
 PAYLOAD_BYTES_MAX = 8_000
@@ -17,7 +17,7 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner)
         | st.dictionaries(st.text(), inner)
-        | st.fixed_dictionaries({"from": inner, "queues": inner})
+        | st.fixed_dictionaries({"from": inner, "queues": inner, "groups": inner})
     ),
     max_leaves=10,
 )
@@ -27,6 +27,7 @@ values = st.recursive(
 def test_any_text_is_taken_without_an_error(text: str) -> None:
     queues = decode_wake("me", text)
     assert all(isinstance(queue, str) for queue in queues)
+    assert all(isinstance(group, str) for group in decode_groups(text))
 
 
 @given(queues=st.sets(st.text(min_size=1, max_size=255), max_size=60))

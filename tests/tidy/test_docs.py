@@ -97,6 +97,8 @@ def served_routes() -> set[str]:
         ack=anything,
         transactions=anything,
         queues=anything,
+        groups=anything,
+        resources=anything,
         operations=anything,
         system=anything,
         health=anything,

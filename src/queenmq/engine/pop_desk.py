@@ -15,6 +15,7 @@ from queenmq.errors import Overloaded, QueenError, StorageUnavailable
 logger = logging.getLogger(__name__)
 
 LEFT = PopAnswer((), "caller_left")
+DISMISSED = PopAnswer((), "group_deleted", is_timeout=True)
 STOPPING = PopAnswer((), "shutting_down", is_timeout=True)
 
 

@@ -21,7 +21,7 @@ from queenmq.engine.operation import PartitionKey, PartitionRef, PopGrant, PopRe
 from queenmq.engine.poll_schedule import PollSchedule
 from queenmq.engine.pop_board import PopBoard
 from queenmq.engine.pop_calls import PopCalls
-from queenmq.engine.pop_desk import LEFT, STOPPING, PopDesk, known
+from queenmq.engine.pop_desk import DISMISSED, LEFT, STOPPING, PopDesk, known
 from queenmq.engine.pop_machine import PopEvent, PopState
 from queenmq.engine.pop_metrics import PopMetrics
 from queenmq.engine.ports import MessageStore
@@ -182,6 +182,18 @@ class PopService:
                 if pool.waiting_count or pool.claims or pool.reads:
                     self._board.dry[pool] = None
                     self._woken(pool)
+
+    def dismiss(self, queue: str, consumer_group: str) -> None:
+        """The start of a group on a queue is forgotten: who named one has to name it again.
+
+        Left to wait, it would get the queue from its oldest message on.
+        """
+        for pool in self._board.pools.of_queue(queue):
+            if pool.consumer_group == consumer_group:
+                for intention in list(pool.waiting()):
+                    if intention.request.subscription is not None:
+                        pool.remove(intention)
+                        self._desk.finish(intention, PopEvent.DRY, DISMISSED)
 
     def _woken(self, pool: Pool) -> None:
         pool.is_woken = True

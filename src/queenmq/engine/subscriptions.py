@@ -21,6 +21,7 @@ class Subscriptions:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._known: OrderedDict[tuple[Scope, str], float] = OrderedDict()
+        self._forgotten = 0
 
     async def ensure(self, request: PopRequest) -> None:
         """Fix the start of the request's group, unless it has one."""
@@ -28,7 +29,12 @@ class Subscriptions:
         key = (request.scope, request.consumer_group)
         if now_ms() < self._known.get(key, 0):
             return
-        await self._store.subscribe_groups([(*key, request.subscription)])
+        while True:
+            forgotten = self._forgotten
+            await self._store.subscribe_groups([(*key, request.subscription)])
+            # What was fixed may have been removed again before we heard that it was fixed.
+            if forgotten == self._forgotten:
+                break
         self._known[key] = now_ms() + _TRUST_MS
         if len(self._known) > _ENTRIES_MAX:
             self._known.popitem(last=False)
@@ -36,3 +42,4 @@ class Subscriptions:
     def forget(self) -> None:
         """Starts may have been removed."""
         self._known.clear()
+        self._forgotten += 1

@@ -17,6 +17,7 @@ from queenmq.server.failure_log import FailureLog
 from queenmq.server.queries import parse_path
 from queenmq.server.responses import json_answer
 from queenmq.server.routes.ack import AckRoute
+from queenmq.server.routes.groups import GroupRoutes
 from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
 from queenmq.server.routes.operations import OperationRoutes
@@ -24,6 +25,7 @@ from queenmq.server.routes.pop import PREFIX as POP_PREFIX
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
 from queenmq.server.routes.queues import QueueRoutes
+from queenmq.server.routes.resources import ResourceRoutes
 from queenmq.server.routes.system import SystemRoutes
 from queenmq.server.routes.transactions import TransactionRoutes
 
@@ -61,6 +63,8 @@ class App:
         ack: AckRoute,
         transactions: TransactionRoutes,
         queues: QueueRoutes,
+        groups: GroupRoutes,
+        resources: ResourceRoutes,
         operations: OperationRoutes,
         system: SystemRoutes,
         health: HealthRoutes,
@@ -78,7 +82,15 @@ class App:
                 _route("/api/v1/transaction", transactions.transaction, "POST"),
                 _route("/api/v1/lease/{lease_id:name}/extend", transactions.extend, "POST"),
                 _route("/api/v1/configure", queues.configure, "POST"),
-                _route("/api/v1/resources/queues/{queue:name}", queues.delete, "DELETE"),
+                _route("/api/v1/resources/queues", resources.queues, "GET"),
+                _routes(
+                    "/api/v1/resources/queues/{queue:name}",
+                    GET=resources.queue,
+                    DELETE=queues.delete,
+                ),
+                _route("/api/v1/resources/namespaces", resources.namespaces, "GET"),
+                _route("/api/v1/resources/tasks", resources.tasks, "GET"),
+                *_group_routes(groups),
                 _route("/api/v1/queues/{queue:name}/clear", queues.clear, "DELETE"),
                 _route("/api/v1/dlq", queues.dead_letters, "GET"),
                 _route("/api/v1/operations", operations.list, "GET"),
@@ -136,6 +148,21 @@ class App:
     async def _unknown(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         error = f"there is no {scope['path'][:200]!r} here; see the API page for the routes"
         await json_answer({"error": error}, 404)(scope, receive, send)
+
+
+def _group_routes(groups: GroupRoutes) -> list[Route]:
+    """Longest paths first, because a name may hold slashes."""
+    top = "/api/v1/consumer-groups"
+    on_queue = top + "/{group:name}/queues/{queue:name}"
+    return [
+        _route(top, groups.list, "GET"),
+        _route(top + "/lagging", groups.lagging, "GET"),
+        _route(on_queue + "/partitions/{partition:name}/seek", groups.seek_partition, "POST"),
+        _route(on_queue + "/seek", groups.seek, "POST"),
+        _route(on_queue, groups.delete_on_queue, "DELETE"),
+        _route(top + "/{group:name}/subscription", groups.set_start, "POST"),
+        _routes(top + "/{group:name}", GET=groups.show, DELETE=groups.delete),
+    ]
 
 
 def _is_pop(scope: asgi.Scope) -> bool:

@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry
 from queenmq.engine.accepted_pushes import AcceptedPushes
 from queenmq.engine.ack_service import AckService
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.decision import Room
 from queenmq.engine.load import OperationType
 from queenmq.engine.load_metrics import LoadMetrics
 from queenmq.engine.maintenance import Maintenance
@@ -21,21 +20,24 @@ from queenmq.engine.operation import PartitionKey, PartitionRef, PushItems
 from queenmq.engine.operation_metrics import OperationMetrics
 from queenmq.engine.operation_processor import OperationProcessor
 from queenmq.engine.pop_metrics import PopMetrics
-from queenmq.engine.pop_service import PopLimits, PopService
-from queenmq.engine.push_service import PushLimits, PushService
+from queenmq.engine.pop_service import PopService
+from queenmq.engine.push_service import PushService
 from queenmq.engine.push_spool import PushSpool
 from queenmq.engine.subscriptions import Subscriptions
 from queenmq.engine.transaction_service import TransactionService
 from queenmq.server.app import App
+from queenmq.server.limits import pop_limits, push_limits
 from queenmq.server.load_wiring import make_load_manager
 from queenmq.server.metrics import BrokerMetrics
 from queenmq.server.routes.ack import AckRoute
+from queenmq.server.routes.groups import GroupRoutes
 from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
 from queenmq.server.routes.operations import OperationRoutes
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
 from queenmq.server.routes.queues import QueueRoutes
+from queenmq.server.routes.resources import ResourceRoutes
 from queenmq.server.routes.system import SystemRoutes
 from queenmq.server.routes.transactions import TransactionRoutes
 from queenmq.services.janitor import Janitor
@@ -44,6 +46,7 @@ from queenmq.services.switches import Switches
 from queenmq.settings import Settings
 from queenmq.storage.admin_store import AdminStore
 from queenmq.storage.database import Database
+from queenmq.storage.group_store import GroupStore
 from queenmq.storage.message_store import PostgresMessageStore
 from queenmq.storage.operation_store import PostgresOperationStore
 from queenmq.storage.push_journal import SpoolJournal
@@ -64,7 +67,7 @@ class Broker:
         )
         self._subscriptions = Subscriptions(store)
         registry = CollectorRegistry()
-        limits = _pop_limits(settings)
+        limits = pop_limits(settings)
         metrics = PopMetrics(registry, slots=limits.slots)
         self._pop = PopService(store, self._catalogue, metrics, limits)
         self._make_push(store, registry)
@@ -101,6 +104,7 @@ class Broker:
             interval_ms=settings.wake_interval_ms,
             is_listening=settings.wake_listen,
             on_wake=self._pop.pushed_elsewhere,
+            on_deleted=self._group_deleted,
         )
         self._make_app(store, admin, transactions, registry)
 
@@ -127,7 +131,7 @@ class Broker:
             store,
             self._catalogue,
             self._spool,
-            _push_limits(self._settings),
+            push_limits(self._settings),
             queue_max=self._queue_max,
             has_operations=lambda: self._operations.depth > 0,
             on_pushed=self._pushed,
@@ -143,6 +147,7 @@ class Broker:
         registry: CollectorRegistry,
     ) -> None:
         settings = self._settings
+        groups = GroupStore(self._database)
         self._runner = Runner([Janitor(admin, self._operation_store), Switches(self._maintenance)])
         self._health = HealthRoutes(admin)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
@@ -152,6 +157,13 @@ class Broker:
             ack=AckRoute(self._ack, self._load, settings),
             transactions=TransactionRoutes(transactions, store, settings),
             queues=QueueRoutes(admin, settings, on_changed=self._queue_changed),
+            groups=GroupRoutes(
+                groups,
+                settings,
+                on_moved=lambda queue: self._pop.pushed_elsewhere([queue]),
+                on_deleted=self._group_deleted,
+            ),
+            resources=ResourceRoutes(groups, settings),
             operations=OperationRoutes(
                 self._operation_store,
                 self._operations,
@@ -262,41 +274,12 @@ class Broker:
         self._catalogue.forget_queue(queue)
         self._subscriptions.forget()
 
+    def _group_deleted(self, queue: str, consumer_group: str) -> None:
+        self._subscriptions.forget()
+        self._pop.dismiss(queue, consumer_group)
+
 
 def _spool_path(settings: Settings, database_id: str) -> Path:
     """A directory per database: what is kept for one must not reach another."""
     home = Path(settings.spool_dir) if settings.spool_dir else Path(settings.data_dir) / "spool"
     return home / database_id
-
-
-def _push_limits(settings: Settings) -> PushLimits:
-    return PushLimits(
-        calls_max=settings.push_calls_max,
-        rows_max=settings.push_rows_max,
-        waiting_max=settings.push_waiting_max,
-        lock_timeout_ms=settings.push_lock_timeout_ms,
-        wait_ms=settings.push_wait_ms,
-    )
-
-
-def pop_slots(settings: Settings) -> int:
-    """How many pop calls may run at once: as set, or as the cores allow."""
-    return settings.pop_slots or min(max(os.cpu_count() or 2, 2), 8)
-
-
-def _pop_limits(settings: Settings) -> PopLimits:
-    return PopLimits(
-        slots=pop_slots(settings),
-        room=Room(
-            requests=settings.pop_candidates_max if settings.enable_pop_batching else 1,
-            candidates=settings.pop_candidates_max,
-            messages=settings.pop_messages_max,
-        ),
-        apart_count=settings.pop_apart_count,
-        waiting_max=settings.pop_waiting_max,
-        preflight_pools_max=settings.smart_poll_max_intentions,
-        preflight_budget_ms=settings.smart_poll_preflight_timeout_ms,
-        min_interval_ms=settings.smart_poll_min_interval_ms,
-        max_interval_ms=settings.smart_poll_max_interval_ms,
-        is_checking=settings.enable_pending_check,
-    )

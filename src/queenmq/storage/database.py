@@ -174,10 +174,12 @@ class Database:
             return _NOTHING
         return connection.transaction()
 
-    async def fetch(self, query: str, *args: Any, priority: OperationType) -> list[asyncpg.Record]:
-        """All rows."""
+    async def fetch(
+        self, query: str, *args: Any, priority: OperationType, timeout_s: float | None = None
+    ) -> list[asyncpg.Record]:
+        """All rows; a timeout replaces that of the settings."""
         async with self._connection(priority) as connection:
-            return await connection.fetch(query, *args)
+            return await connection.fetch(query, *args, timeout=timeout_s)
 
     async def fetch_row(self, query: str, *args: Any, priority: OperationType) -> asyncpg.Record:
         """The one row of a query that always has one."""

@@ -38,12 +38,14 @@ class WakeListener:
         interval_ms: int,
         is_listening: bool,
         on_wake: Callable[[Iterable[str]], None],
+        on_deleted: Callable[[str, str], None],
     ) -> None:
         self._store = store
         self._url = url
         self._interval_s = interval_ms / 1000
         self._is_listening = is_listening
         self._on_wake = on_wake
+        self._on_deleted = on_deleted
         self._origin = random_uuid().hex
         self._queues: set[str] = set()
         self._has_news = asyncio.Event()
@@ -103,6 +105,10 @@ class WakeListener:
 
     def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         queues = decode_wake(self._origin, str(payload))
+        for group in decode_groups(str(payload)):
+            # Before anybody is woken by the same news.
+            for queue in queues:
+                self._on_deleted(queue, group)
         if queues:
             self._on_wake(queues)
 
@@ -125,3 +131,14 @@ def decode_wake(origin: str, text: str) -> list[str]:
     if sender == origin or not isinstance(queues, list):
         return []
     return [queue for queue in queues if isinstance(queue, str)]
+
+
+def decode_groups(text: str) -> list[str]:
+    """The consumer groups that a notification says are deleted on its queues."""
+    try:
+        groups = json.loads(text)["groups"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    if not isinstance(groups, list):
+        return []
+    return [group for group in groups if isinstance(group, str)]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from queenmq.storage.wake_listener import decode_wake, encode_wake
+from queenmq.storage.wake_listener import decode_groups, decode_wake, encode_wake
 
 #: NOTIFY takes less than this many bytes.
 PAYLOAD_BYTES_MAX = 8_000
@@ -62,4 +62,14 @@ def test_nonsense_wakes_nobody(text: str) -> None:
 
 def test_names_that_are_no_text_are_left_out() -> None:
     text = json.dumps({"from": "you", "queues": ["a", 1, None, ["b"]]})
+    assert decode_wake("me", text) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("news", "groups"),
+    [({"groups": ["g", 1, None]}, ["g"]), ({"groups": None}, []), ({"groups": "g"}, []), ({}, [])],
+)
+def test_deleted_groups_are_heard_of(news: dict[str, object], groups: list[str]) -> None:
+    text = json.dumps({"from": "", "queues": ["a"], **news})
+    assert decode_groups(text) == groups
     assert decode_wake("me", text) == ["a"]

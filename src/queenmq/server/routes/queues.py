@@ -19,7 +19,8 @@ from queenmq.server.routes.transactions import iso
 from queenmq.settings import Settings
 from queenmq.storage.admin_store import AdminStore, DeadLetterFilter
 
-_LIMIT_MAX = 10_000
+#: Elements of one list.
+PAGE_MAX = 10_000
 _OFFSET_MAX = 2**31 - 1
 
 
@@ -118,9 +119,9 @@ def _dead_letter(row: Any) -> dict[str, Any]:
     }
 
 
-def parse_page(query: dict[str, str]) -> tuple[int, int]:
+def parse_page(query: dict[str, str], *, default: int = 100) -> tuple[int, int]:
     """Limit and offset of a list."""
-    return _page(query, "limit", 100, _LIMIT_MAX), _page(query, "offset", 0, _OFFSET_MAX)
+    return _page(query, "limit", default, PAGE_MAX), _page(query, "offset", 0, _OFFSET_MAX)
 
 
 def _page(query: dict[str, str], field: str, default: int, largest: int) -> int:

@@ -12,7 +12,7 @@
 -- Result: one row per item. has_more: the partition has messages after the cursor and no live lease.
 -- Tables: partition_consumers (insert, row locks, update), dead_letter_queue (insert), messages,
 -- partition_lookup, partitions, queues (read).
--- Locks: cursor rows in (partition id, group) order.
+-- Locks: for items without a lease id those of create_cursors; cursor rows in (partition id, group) order.
 CREATE OR REPLACE FUNCTION queen.ack_messages(
     p_partition_ids uuid[],
     p_consumer_groups text[],
@@ -43,7 +43,11 @@ BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
     END IF;
-    PERFORM queen.create_cursors(p_partition_ids, p_consumer_groups, true);
+    -- Not for an ack under a lease: where the cursor is gone, so is the lease, and a refused ack changes nothing.
+    PERFORM queen.create_cursors(
+        array_agg(u.p) FILTER (WHERE u.l IS NULL), array_agg(u.g) FILTER (WHERE u.l IS NULL), true)
+    FROM unnest(p_partition_ids, p_consumer_groups, p_lease_ids) AS u (p, g, l)
+    HAVING bool_or(u.l IS NULL);
     -- Lock first, then look.
     PERFORM FROM queen.partition_consumers pc
     WHERE (pc.partition_id, pc.consumer_group) IN (
@@ -86,8 +90,9 @@ BEGIN
         SELECT k.*, CASE
                 WHEN k.status NOT IN ('completed', 'success', 'failed', 'dlq', 'retry')
                      OR (p_is_final AND k.status = 'retry') THEN 'unknown'
-                WHEN k.seq IS NULL OR k.cursor_seq IS NULL THEN 'missing'
+                WHEN k.seq IS NULL THEN 'missing'
                 WHEN NOT k.is_own_lease THEN 'stale'
+                WHEN k.cursor_seq IS NULL THEN 'missing'
                 WHEN k.seq <= k.cursor_seq
                     THEN CASE WHEN k.status IN ('completed', 'success') THEN 'already' ELSE 'passed' END
                 WHEN k.lease_id IS NOT NULL AND NOT k.is_leased THEN 'stale'

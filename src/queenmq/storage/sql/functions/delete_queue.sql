@@ -1,9 +1,9 @@
 -- Remove a queue with its partitions, messages, waiting operations, cursors, dead letters and remembered
 -- starts.
 -- Result: whether it existed.
--- Locks: the queue's row first, so that nobody adds a partition; then its operations; then the lookup rows in
--- partition id order, so that a push in flight is stored and removed, and a later one finds the partition gone; then
--- the cursor rows.
+-- Locks: the queue's row first, so that nobody adds a partition; then metadata rows in key order; its operations;
+-- then the lookup rows in partition id order, so that a push in flight is stored and removed, and a later one
+-- finds the partition gone; then the cursor rows.
 CREATE OR REPLACE FUNCTION queen.delete_queue(p_name text)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -13,6 +13,8 @@ DECLARE
     v_partition_ids uuid[];
 BEGIN
     SELECT id INTO v_queue_id FROM queen.queues WHERE name = p_name FOR UPDATE;
+    PERFORM FROM queen.consumer_groups_metadata WHERE queue_name = p_name
+    ORDER BY consumer_group, partition_name FOR UPDATE;
     DELETE FROM queen.consumer_groups_metadata WHERE queue_name = p_name;
     IF v_queue_id IS NULL THEN
         RETURN false;

@@ -1,0 +1,44 @@
+-- How many messages the partitions of a queue hold, and how far its consumer groups are; p_queue_id NULL: of all
+-- queues.
+--
+-- Result: a row per partition. total: messages that are kept. completed: those that every group has passed.
+-- processing: of the others, those in the largest live lease. pending: the rest, all of them where no group has
+-- a cursor. failed: failed messages that wait for their redelivery. dead_letter: dead letters.
+-- From the rows that pushes, pops and acks keep, without a look at the messages. Takes no locks.
+-- Plain SQL without settings of its own, so that it becomes part of the statement that calls it.
+CREATE OR REPLACE FUNCTION queen.partition_counts(p_queue_id uuid)
+RETURNS TABLE (
+    partition_id uuid,
+    queue_id uuid,
+    total bigint,
+    pending bigint,
+    processing bigint,
+    completed bigint,
+    failed bigint,
+    dead_letter bigint
+)
+LANGUAGE sql STABLE
+AS $$
+    SELECT l.partition_id, l.queue_id, l.last_seq - l.first_seq + 1,
+           l.last_seq - n.passed_seq - n.leased, n.leased, n.passed_seq - l.first_seq + 1,
+           coalesce(c.failed, 0), coalesce(d.count, 0)
+    FROM queen.partition_lookup l
+    LEFT JOIN (
+        SELECT x.partition_id, min(x.cursor_seq) AS cursor_seq,
+               max(x.lease_end_seq - x.cursor_seq) FILTER (WHERE x.lease_expires_at > now()) AS leased,
+               count(*) FILTER (WHERE x.retry_count > 0) AS failed
+        FROM queen.partition_consumers x
+        WHERE p_queue_id IS NULL OR x.queue_id = p_queue_id
+        GROUP BY x.partition_id
+    ) c ON c.partition_id = l.partition_id
+    LEFT JOIN (
+        SELECT x.partition_id, count(*) FROM queen.dead_letter_queue x
+        WHERE p_queue_id IS NULL OR x.queue_id = p_queue_id
+        GROUP BY x.partition_id
+    ) d ON d.partition_id = l.partition_id
+    CROSS JOIN LATERAL (
+        SELECT p.seq AS passed_seq, least(coalesce(c.leased, 0), l.last_seq - p.seq) AS leased
+        FROM (SELECT greatest(c.cursor_seq, l.first_seq - 1) AS seq) p
+    ) n
+    WHERE p_queue_id IS NULL OR l.queue_id = p_queue_id
+$$;
