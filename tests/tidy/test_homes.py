@@ -24,7 +24,8 @@ HOMES = {
     "the environment is read in settings": (
         {"os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", "os.unsetenv"},
         SRC,
-        [SRC + "settings.py"],
+        # Spark's launcher takes its Java and Python from the environment, and from nowhere else.
+        [SRC + "settings.py", SRC + "spark/java.py"],
     ),
     "only the command line prints": ({"print"}, SRC, [SRC + "cli/"]),
     "the wall clock is read in clock": (
@@ -106,6 +107,7 @@ def test_side_effects_stay_at_home(rule: str) -> None:
 
 
 def test_sql_lives_in_storage() -> None:
+    """The data source has SQL files of its own, in spark/sql; no other Python holds any."""
     assert_none(
         (
             f"{name}:{line}: {text}"
@@ -115,6 +117,14 @@ def test_sql_lives_in_storage() -> None:
             if STATEMENT.match(text)
         ),
         rule="SQL lives in storage",
+    )
+
+
+def test_sql_files_lie_in_storage_or_spark() -> None:
+    homes = [SRC + "storage/sql/", SRC + "spark/sql/"]
+    assert_none(
+        (n for n in select_files(under=SRC, suffix=".sql") if not is_within(n, homes)),
+        rule="SQL files lie below storage/sql or spark/sql",
     )
 
 

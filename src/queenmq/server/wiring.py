@@ -148,7 +148,8 @@ class Broker:
     ) -> None:
         settings = self._settings
         groups = GroupStore(self._database)
-        self._runner = Runner([Janitor(admin, self._operation_store), Switches(self._maintenance)])
+        janitor = Janitor(admin, self._operation_store, admin)
+        self._runner = Runner([janitor, Switches(self._maintenance)])
         self._health = HealthRoutes(admin)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         self.app = App(

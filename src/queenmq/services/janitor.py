@@ -6,6 +6,8 @@ from typing import Protocol
 
 #: Completed operations can be asked for this long.
 _KEEP_S = 3_600
+#: A Spark batch that was not published within this time never will be.
+_KEEP_STAGED_S = 86_400
 #: Rows removed by one statement.
 _ROWS = 5_000
 
@@ -22,17 +24,28 @@ class OperationSweeper(Protocol):
     async def sweep(self, *, older_than_s: int, limit: int) -> int: ...
 
 
+class StageSweeper(Protocol):
+    """Where Spark stages rows."""
+
+    async def sweep_staged(self, *, older_than_s: int, limit: int) -> int: ...
+
+
 class Janitor:
-    """Forgets leases and operations that ended more than an hour ago."""
+    """Forgets leases and operations that ended an hour ago, rows staged a day ago."""
 
     name = "janitor"
     interval_s = 300.0
 
-    def __init__(self, leases: LeaseSweeper, operations: OperationSweeper) -> None:
+    def __init__(
+        self, leases: LeaseSweeper, operations: OperationSweeper, stages: StageSweeper
+    ) -> None:
         self._leases = leases
         self._operations = operations
+        self._stages = stages
 
     async def run_once(self) -> None:
         await self._leases.sweep_lease_partitions()
         while await self._operations.sweep(older_than_s=_KEEP_S, limit=_ROWS) == _ROWS:
+            pass
+        while await self._stages.sweep_staged(older_than_s=_KEEP_STAGED_S, limit=_ROWS) == _ROWS:
             pass

@@ -80,6 +80,16 @@ class AdminStore:
             self._sql["sweep_lease_partitions"], priority=OperationType.BACKGROUND
         )
 
+    async def sweep_staged(self, *, older_than_s: int, limit: int) -> int:
+        """Remove rows that Spark staged and never published, and commits nobody asks for; rows."""
+        await self._database.fetch(
+            self._sql["sweep_single_writes"], older_than_s, priority=OperationType.BACKGROUND
+        )
+        removed: int = await self._database.fetch_value(
+            self._sql["sweep_staged"], older_than_s, limit, priority=OperationType.BACKGROUND
+        )
+        return removed
+
     async def list_dead_letters(
         self, which: DeadLetterFilter, *, limit: int, offset: int
     ) -> tuple[list[Mapping[str, Any]], int]:

@@ -142,6 +142,7 @@ async def test_loops_are_named_after_their_service() -> None:
 async def test_the_janitor_sweeps_once_a_run() -> None:
     sweeps: list[str] = []
     left = [5_000, 5_000, 17]
+    staged = [5_000, 0]
 
     class Store:
         async def sweep_lease_partitions(self) -> None:
@@ -151,7 +152,12 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
             sweeps.append("operations")
             return left.pop(0)
 
-    janitor = Janitor(Store(), Store())
+        async def sweep_staged(self, *, older_than_s: int, limit: int) -> int:
+            sweeps.append("stages")
+            return staged.pop(0)
+
+    janitor = Janitor(Store(), Store(), Store())
     await janitor.run_once()
-    assert sweeps == ["leases", *["operations"] * 3], "until less than a full page is left"
+    expected = ["leases", *["operations"] * 3, *["stages"] * 2]
+    assert sweeps == expected, "until less than a full page is left"
     assert janitor.interval_s > 0

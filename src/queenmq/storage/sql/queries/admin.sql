@@ -18,6 +18,32 @@ WHERE lp.created_at < now() - interval '1 hour'
       WHERE pc.partition_id = lp.partition_id AND pc.consumer_group = lp.consumer_group
         AND pc.lease_id = lp.lease_id AND pc.lease_expires_at > now());
 
+-- name: sweep_staged
+-- From stage to stage by the index: there are few of them, with many rows each.
+WITH RECURSIVE stages AS (
+    (SELECT stage_id, created_at FROM queen.spark_staging ORDER BY stage_id, ordinal LIMIT 1)
+    UNION ALL
+    SELECT n.stage_id, n.created_at
+    FROM stages s CROSS JOIN LATERAL (
+        SELECT x.stage_id, x.created_at FROM queen.spark_staging x
+        WHERE x.stage_id > s.stage_id ORDER BY x.stage_id, x.ordinal LIMIT 1) n
+), removed AS (
+    DELETE FROM queen.spark_staging
+    WHERE (stage_id, ordinal) IN (
+        SELECT x.stage_id, x.ordinal FROM queen.spark_staging x
+        WHERE x.stage_id IN (SELECT s.stage_id FROM stages s
+                             WHERE s.created_at < now() - make_interval(secs => $1))
+        LIMIT $2
+        -- Waits for nobody, so that the order of the rows is of no matter.
+        FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) FROM removed;
+
+-- name: sweep_single_writes
+DELETE FROM queen.spark_commits
+WHERE query_id >= 'once:' AND query_id < 'once;' AND committed_at < now() - make_interval(secs => $1);
+
 -- name: list_dead_letters
 SELECT d.message_id::text AS id, d.transaction_id::text, d.partition_id::text, q.name::text AS queue,
        p.name::text AS partition, d.consumer_group::text, d.error_message, d.retry_count,

@@ -1,0 +1,16 @@
+"""Queen's data pipeline on Apache Spark: the data source `queen`, and a session ready for it.
+
+    spark = queenmq.spark.session()
+    spark.read.format("queen").option("url", url).option("queue", "orders").load()
+
+Needs the extra `queenmq[spark]`. The broker imports nothing of it. This package reads PostgreSQL by
+its own SQL files and knows neither the broker's engine nor its storage; it is the only one that
+imports pyspark, and only when something is really asked of Spark.
+"""
+
+from __future__ import annotations
+
+from queenmq.spark.ordering import by_partition
+from queenmq.spark.session import register, session
+
+__all__ = ["by_partition", "register", "session"]

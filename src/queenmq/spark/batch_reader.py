@@ -1,0 +1,83 @@
+"""Reads the messages that are there now, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from queenmq.spark.database import Database
+from queenmq.spark.filters import Pushed, push
+from queenmq.spark.offsets import XID_MAX, Start
+from queenmq.spark.options import ReadOptions
+from queenmq.spark.planning import Queues, find_partitions, find_queues, horizon, plan, read_split
+from queenmq.spark.selection import Selection
+
+
+class QueenBatchReader(DataSourceReader):
+    """A batch read.
+
+    It ends at the transaction horizon of its planning, like a stream's batch: its tasks are
+    statements of their own at different times, and only below the horizon do they see the same.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._pushed = Pushed()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over what the database can do; the rest goes back."""
+        left = []
+        for filter in filters:
+            pushed = push(self._pushed, filter)
+            if pushed is None:
+                left.append(filter)
+            else:
+                self._pushed = pushed
+        return left
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks."""
+        with Database(self._options.url) as database:
+            queues = find_queues(database, self._options.scope, only=self._pushed.queues)
+            selection = self._narrowed(database, queues)
+            bounded = _bounded(selection, self._options, horizon(database))
+            return plan(database, bounded, pieces=self._options.min_partitions).splits
+
+    def _narrowed(self, database: Database, queues: Queues) -> Selection:
+        pushed = self._pushed
+        chosen = None if queues.partitions is None else frozenset(queues.partitions)
+        if pushed.partitions is not None:
+            named = frozenset(find_partitions(database, queues.ids, pushed.partitions))
+            chosen = named if chosen is None else chosen & named
+        if pushed.partition_ids is not None:
+            chosen = pushed.partition_ids & (pushed.partition_ids if chosen is None else chosen)
+        return replace(
+            queues.selection,
+            partitions=None if chosen is None else tuple(sorted(chosen)),
+            seq_from=pushed.seq_from,
+            seq_to=pushed.seq_to,
+            time_from=pushed.time_from,
+            time_before=pushed.time_before,
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return read_split(partition, self._options)
+
+
+def _bounded(selection: Selection, options: ReadOptions, horizon: int) -> Selection:
+    """With the start and end of the options; times hold for each message."""
+    start, end = options.starting or Start("earliest"), options.ending
+    changes: dict[str, Any] = {
+        "start": {"latest": horizon, "xid": start.xid}.get(start.kind, 0),
+        "end": min(horizon, end.xid if end.kind == "xid" else XID_MAX),
+    }
+    if start.time is not None:
+        changes["time_from"] = max(start.time, selection.time_from or start.time)
+    if end.time is not None:
+        changes["time_before"] = min(end.time, selection.time_before or end.time)
+    return replace(selection, **changes)

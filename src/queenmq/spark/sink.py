@@ -1,0 +1,150 @@
+"""Writes DataFrames and streams to queues, each batch whole and once.
+
+Tasks stage their rows under an id of their own attempt; the driver publishes the stages of the
+tasks that won, in one transaction that also notes the query and batch (queen.publish_staged). A
+batch that Spark runs again, because it did not learn of the end, finds the note and adds nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from queenmq.errors import InvalidRequest, QueenError
+from queenmq.ids import random_uuid
+from queenmq.spark import sink_store
+from queenmq.spark.sink_options import SinkOptions, parse_sink_options
+from queenmq.spark.sink_rows import staged_batches
+from queenmq.spark.sink_store import Stage, open_store
+
+logger = logging.getLogger(__name__)
+
+#: The id in the stream's checkpoint: the same after every restart.
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass
+class StagedRows(WriterCommitMessage):  # pyspark has no types here
+    """What a task tells the driver."""
+
+    stage_id: str
+    rows: int
+    query_id: str | None
+
+
+def make_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> QueenWriter:
+    """The writer of a batch write."""
+    if overwrite:
+        raise InvalidRequest("a queue cannot be overwritten; use mode append")
+    return QueenWriter(parse_sink_options(options, _types(schema), is_stream=False))
+
+
+def make_stream_writer(
+    options: Mapping[str, str], schema: Any, overwrite: bool
+) -> QueenStreamWriter:
+    """The writer of a stream."""
+    if overwrite:
+        raise InvalidRequest("a queue cannot be overwritten; use output mode append or update")
+    return QueenStreamWriter(parse_sink_options(options, _types(schema), is_stream=True))
+
+
+class QueenWriter(DataSourceArrowWriter):
+    """One batch write, which is a batch 0 of its own."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        name = options.write_id
+        self._query_id = f"once:{random_uuid()}" if name is None else f"write:{name}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+        return _stage(iterator, self._options)
+
+    def commit(self, messages: Sequence[StagedRows | None]) -> None:
+        _publish(self._options, self._query_id, 0, messages)
+
+    def abort(self, messages: Sequence[StagedRows | None]) -> None:
+        _discard(self._options, messages)
+
+
+class QueenStreamWriter(DataSourceStreamArrowWriter):
+    """The micro-batches of a stream."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+        return _stage(iterator, self._options)
+
+    def commit(self, messages: Sequence[StagedRows | None], batchId: int) -> None:
+        query_id = next((one.query_id for one in messages if one and one.query_id), None)
+        if query_id is None:
+            if any(one and one.rows for one in messages):
+                raise QueenError(f"Spark told no task its {_QUERY_ID}, so a batch cannot be named")
+            return
+        _publish(self._options, f"stream:{query_id}", batchId, messages)
+
+    def abort(self, messages: Sequence[StagedRows | None], batchId: int) -> None:
+        _discard(self._options, messages)
+
+
+def _types(schema: Any) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRows:
+    stage_id = random_uuid()
+    rows = 0
+    context = TaskContext.get()
+    query_id = context.getLocalProperty(_QUERY_ID) if context else None
+    with contextlib.ExitStack() as stack:
+        store = None
+        try:
+            for batch in staged_batches(batches, options, stage_id):
+                # Not before there is a row: most tasks of a small batch have none.
+                store = store or stack.enter_context(open_store(options.url))
+                store.stage(batch)
+                rows += batch.num_rows
+        except BaseException:
+            if store and rows:
+                # Else the sweep does it. What went wrong is told, not this.
+                with contextlib.suppress(Exception):
+                    store.discard([Stage(str(stage_id), rows)])
+            raise
+    return StagedRows(str(stage_id), rows, query_id)
+
+
+def _stages(messages: Sequence[StagedRows | None]) -> list[Stage]:
+    """In the order of the tasks; a task that failed has no message."""
+    return [Stage(one.stage_id, one.rows) for one in messages if one and one.rows]
+
+
+def _publish(
+    options: SinkOptions, query_id: str, batch_id: int, messages: Sequence[StagedRows | None]
+) -> None:
+    stages = _stages(messages)
+    if not stages:
+        return
+    published = sink_store.publish(options.url, query_id, batch_id, stages)
+    if published.is_repeat:
+        logger.warning("batch %d of %s was published before; nothing added", batch_id, query_id)
+    else:
+        logger.info("published batch %d of %s: %s", batch_id, query_id, published)
+
+
+def _discard(options: SinkOptions, messages: Sequence[StagedRows | None]) -> None:
+    stages = _stages(messages)
+    if stages:
+        # The sweep removes what is left; the error that led here must not be hidden.
+        with contextlib.suppress(QueenError), open_store(options.url) as store:
+            store.discard(stages)

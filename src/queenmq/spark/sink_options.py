@@ -1,0 +1,152 @@
+"""Pure: the options and columns of a write, checked before anything runs.
+
+Every message names the option or column, what is wrong with it and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from queenmq.errors import InvalidRequest
+
+#: Bounds of every name, as the broker's.
+NAME_LENGTH_MAX = 255
+NAME_BYTES_MAX = 765
+
+#: Columns that mean something to the sink; others are left alone.
+COLUMNS = ("queue", "partition", "payload", "transaction_id", "trace_id")
+_DEFAULT_PARTITION = "Default"
+_OPTIONS = ("url", "queue", "partition", "sortWithin", "onError", "deadLetterQueue", "writeId")
+#: Spark hands its own options on.
+_SPARKS_OWN = {"checkpointlocation", "queryname"}
+#: Spark's types that have no order.
+_UNSORTABLE = ("map<", "struct<", "array<", "variant")
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """What a write was asked to do."""
+
+    url: str
+    #: The columns that the DataFrame has of those that mean something.
+    columns: frozenset[str]
+    #: For all rows; None where the column says it.
+    queue: str | None = None
+    partition: str | None = None
+    sort_within: tuple[str, ...] = ()
+    has_dead_letters: bool = False
+    dead_letter_queue: str | None = None
+    write_id: str | None = None
+
+
+def parse_sink_options(
+    options: Mapping[str, str], columns: Mapping[str, str], *, is_stream: bool
+) -> SinkOptions:
+    """The options of a write of a DataFrame with these columns and Spark types."""
+    given = _known(options)
+    url = given.get("url", "")
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise InvalidRequest(
+            "option url must name the PostgreSQL database, as in postgresql://user@host:5432/queen"
+        )
+    queue = _name(given, "queue")
+    partition = _name(given, "partition")
+    if partition is None and "partition" not in columns:
+        partition = _DEFAULT_PARTITION
+    used = _check_columns(columns, has_queue=queue is not None)
+    return SinkOptions(
+        url,
+        used - ({"queue"} if queue else set()) - ({"partition"} if partition else set()),
+        queue,
+        partition,
+        _sort_columns(given.get("sortwithin", ""), columns),
+        _has_dead_letters(given),
+        _name(given, "deadLetterQueue"),
+        _write_id(given, is_stream=is_stream),
+    )
+
+
+def name_problem(value: str) -> str | None:
+    """Why a text cannot be the name of a queue or partition, or a transaction id."""
+    if not value:
+        return "is empty"
+    if len(value) > NAME_LENGTH_MAX:
+        return f"has {len(value)} characters, more than {NAME_LENGTH_MAX}"
+    if len(value.encode()) > NAME_BYTES_MAX:
+        return f"has {len(value.encode())} bytes, more than {NAME_BYTES_MAX}"
+    if "\x00" in value:
+        return "contains a NUL character"
+    return None
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    given = {name.lower(): value for name, value in options.items()}
+    unknown = set(given) - {name.lower() for name in _OPTIONS} - _SPARKS_OWN
+    if unknown:
+        raise InvalidRequest(
+            f"option {', '.join(sorted(unknown))} is not known to a write;"
+            f" use some of {', '.join(_OPTIONS)}"
+        )
+    return given
+
+
+def _name(given: Mapping[str, str], option: str) -> str | None:
+    value = given.get(option.lower())
+    problem = None if value is None else name_problem(value)
+    if problem:
+        raise InvalidRequest(
+            f"option {option} {problem}; give it 1 to {NAME_LENGTH_MAX} characters"
+        )
+    return value
+
+
+def _check_columns(columns: Mapping[str, str], *, has_queue: bool) -> frozenset[str]:
+    for name in columns:
+        meant = next((c for c in COLUMNS if _plain(c) == _plain(name) and c != name), None)
+        if meant and meant not in columns:
+            raise InvalidRequest(f"column {name} is not known; rename it to {meant}")
+    if not has_queue and "queue" not in columns:
+        raise InvalidRequest("column queue is missing; add it, or name one queue by option queue")
+    if "payload" not in columns:
+        raise InvalidRequest("column payload is missing; add one with the messages as JSON text")
+    used = frozenset(COLUMNS) & set(columns)
+    for name in sorted(used):
+        if not columns[name].startswith(("string", "varchar(", "char(")):
+            how = f"to_json({name})" if name == "payload" else f"cast({name} as string)"
+            raise InvalidRequest(
+                f"column {name} is of type {columns[name]}; make it a string with {how}"
+            )
+    return used
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _sort_columns(text: str, columns: Mapping[str, str]) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in columns:
+            raise InvalidRequest(f"column {name} of option sortWithin is missing")
+        if columns[name].startswith(_UNSORTABLE):
+            raise InvalidRequest(
+                f"column {name} of option sortWithin is of type {columns[name]},"
+                " which has no order; name another one"
+            )
+    return names
+
+
+def _has_dead_letters(given: Mapping[str, str]) -> bool:
+    choice = given.get("onerror", "fail").lower()
+    if choice not in ("fail", "deadletter"):
+        raise InvalidRequest(f"option onError is {choice!r}; use fail or deadletter")
+    if choice == "fail" and "deadletterqueue" in given:
+        raise InvalidRequest("option deadLetterQueue needs option onError to be deadletter")
+    return choice == "deadletter"
+
+
+def _write_id(given: Mapping[str, str], *, is_stream: bool) -> str | None:
+    if is_stream and "writeid" in given:
+        raise InvalidRequest("option writeId is for batch writes; a stream numbers its batches")
+    return _name(given, "writeId")

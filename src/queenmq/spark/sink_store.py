@@ -1,0 +1,142 @@
+"""The database as the sink uses it: stage by COPY of Arrow batches, publish, discard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, NoReturn
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+
+from queenmq.errors import QUEUE_FULL, STAGED_ROWS_LOST, StorageRejected, StorageUnavailable
+from queenmq.spark.database import with_defaults
+from queenmq.spark.sql_text import load
+
+#: A publication that met a lock, or whose connection broke off, is tried this often: it is once per
+#: batch whatever became of the tries before. Waiting for locks is what takes the time in between.
+_TRIES = 3
+#: Not there: the schema, a table, a function.
+_OUTDATED = {"3F000", "42P01", "42883", "42703"}
+#: Classes of SQLSTATEs that speak of the moment, not of the statement.
+_PASSING = {"08", "40", "53", "55", "57"}
+
+
+class Stage(NamedTuple):
+    """What one task has staged."""
+
+    id: str
+    rows: int
+
+
+class Published(NamedTuple):
+    """What became of a batch."""
+
+    is_repeat: bool
+    stored: int
+    duplicates: int
+    queued: int
+
+
+class SinkStore:
+    """One connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._sql = load("sink")
+
+    def stage(self, batch: pa.RecordBatch) -> None:
+        """Add rows to a stage.
+
+        A transaction of its own: one that stays open as long as the task would hold back everybody
+        who reads up to the oldest open one.
+        """
+        with _translated("rows could not be staged"), self._connection.cursor() as cursor:
+            cursor.adbc_ingest("spark_staging", batch, mode="append", db_schema_name="queen")
+
+    def publish(self, query_id: str, batch_id: int, stages: Sequence[Stage]) -> Published:
+        """Make messages of the stages, once per query and batch."""
+        ids = ",".join(stage.id for stage in stages)
+        counts = ",".join(str(stage.rows) for stage in stages)
+        row = self._fetch("publish_staged", query_id, batch_id, ids, counts)
+        return Published(*row)
+
+    def discard(self, stages: Sequence[Stage]) -> None:
+        """Remove what was staged."""
+        self._fetch("discard_staged", ",".join(stage.id for stage in stages))
+
+    def settle_in(self) -> None:
+        """Settings of the session."""
+        self._fetch("settle_in")
+
+    def _fetch(self, name: str, *arguments: Any) -> Any:
+        with self._connection.cursor() as cursor:
+            cursor.execute(str(self._sql[name]), arguments or None)
+            return cursor.fetchone()
+
+
+@contextmanager
+def open_store(url: str) -> Iterator[SinkStore]:
+    """A connection for a while."""
+    with _translated("the database of option url cannot be used"):
+        connection = adbc.connect(with_defaults(url), autocommit=True)
+    with connection:
+        store = SinkStore(connection)
+        with _translated("the database of option url cannot be used"):
+            store.settle_in()
+        yield store
+
+
+def publish(url: str, query_id: str, batch_id: int, stages: Sequence[Stage]) -> Published:
+    """Publish a batch; what passes by itself is tried again."""
+    for left in reversed(range(_TRIES)):
+        with _translated("the batch was not published"):
+            try:
+                with open_store(url) as store:
+                    return store.publish(query_id, batch_id, stages)
+            except adbc.Error as error:
+                if left == 0 or not _is_passing(error):
+                    raise
+    raise AssertionError("unreachable")
+
+
+def _is_passing(error: Any) -> bool:
+    if error.sqlstate:
+        return error.sqlstate[:2] in _PASSING
+    return isinstance(error, adbc.OperationalError)
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    try:
+        yield
+    except adbc.Error as error:
+        _raise(what, error)
+
+
+def _raise(what: str, error: Any) -> NoReturn:
+    reason = _reason(error)
+    if error.sqlstate == QUEUE_FULL:
+        hint = "let its consumers catch up or raise its maxSize, then run the batch again"
+        raise StorageRejected(f"{what}: {reason}; {hint}") from error
+    if error.sqlstate == STAGED_ROWS_LOST:
+        hint = "the database was restarted meanwhile, or they are a day old; run the batch again"
+        raise StorageUnavailable(f"{what}: {reason}; {hint}") from error
+    # A table that the driver itself misses has no SQLSTATE.
+    if error.sqlstate in _OUTDATED or error.status_code.name == "NOT_FOUND":
+        hint = "start a broker of this version on it once, which brings its schema up to date"
+        raise StorageRejected(f"{what}: {reason}; {hint}") from error
+    if _is_passing(error):
+        raise StorageUnavailable(f"{what}: {reason}") from error
+    raise StorageRejected(f"{what}: {reason}") from error
+
+
+def _reason(error: Any) -> str:
+    """What PostgreSQL says, without the layers around it."""
+    for key, value in error.details or ():
+        if key in (b"PG_DIAG_MESSAGE_PRIMARY", "PG_DIAG_MESSAGE_PRIMARY"):
+            return value.decode() if isinstance(value, bytes) else str(value)
+    line = str(error).partition("\n")[0]
+    for mark in ("ERROR:", "FATAL:", "Failed to connect:"):
+        line = line.rpartition(mark)[2]
+    return line.strip()

@@ -1,0 +1,160 @@
+-- What the data source asks of the database. Every statement is short: planning reads indexes, and what a
+-- task reads is bounded by its plan. {{names}} are filled in by sql_text.py, $1 is a JSON text.
+
+-- name: scope
+-- The queues that the options speak of, in id order.
+SELECT q.id::text AS id, q.name AS name
+FROM queen.queues q
+CROSS JOIN (SELECT $1::json AS options) o
+WHERE (o.options->>'queues' IS NULL
+       OR q.name IN (SELECT json_array_elements_text(o.options->'queues')))
+  AND (o.options->>'pattern' IS NULL OR q.name ~ ('^(?:' || (o.options->>'pattern') || ')$'))
+  AND (o.options->>'namespace' IS NULL OR q.namespace = o.options->>'namespace')
+  AND (o.options->>'task' IS NULL OR q.task = o.options->>'task')
+ORDER BY q.id
+
+-- name: partition_ids
+-- The partitions of these queues that have one of these names.
+SELECT p.id::text AS id
+FROM queen.partitions p
+CROSS JOIN (SELECT $1::json AS options) o
+WHERE p.queue_id IN (SELECT json_array_elements_text(o.options->'queues')::uuid)
+  AND p.name IN (SELECT json_array_elements_text(o.options->'names'))
+ORDER BY p.id
+
+-- name: horizon
+-- Every transaction below this number has ended, in all databases of the server.
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid
+
+-- name: first_since
+-- The first transaction with a message of that time or later. The horizon comes first: a transaction that
+-- is still open may hold such messages too.
+SELECT m.xid::text AS xid
+FROM queen.messages m
+WHERE {{selection}} AND m.created_at >= '{{time}}'::timestamptz
+ORDER BY m.xid
+LIMIT 1
+
+-- name: cut
+-- The transaction of the first message that waits, and that of the message that comes after so many others.
+WITH waiting AS MATERIALIZED (
+    SELECT w.xid
+    FROM unnest('{{queues}}'::uuid[]) AS u (id)
+    CROSS JOIN LATERAL (
+        SELECT m.xid
+        FROM queen.messages m
+        WHERE m.queue_id = u.id AND {{selection}}
+        ORDER BY m.xid
+        LIMIT {{limit}} + 1
+    ) w
+)
+SELECT (SELECT w.xid::text FROM waiting w ORDER BY w.xid LIMIT 1) AS first,
+       (SELECT w.xid::text FROM waiting w ORDER BY w.xid OFFSET {{limit}} LIMIT 1) AS next
+
+-- name: count_before
+-- How many messages were ever stored before a transaction, removed ones included: sequence numbers have no
+-- gaps, so the last ones add up to all that were stored. The selection is what came later.
+SELECT (
+    SELECT coalesce(sum(l.last_seq), 0)::bigint
+    FROM queen.partition_lookup l
+    WHERE l.queue_id = ANY ('{{queues}}'::uuid[]) AND {{lookups}}
+) - (
+    SELECT count(*) FROM queen.messages m WHERE {{selection}}
+) AS messages
+
+-- name: some_lookups
+l.partition_id = ANY ('{{partitions}}'::uuid[])
+
+-- name: count_up_to
+-- Counting stops at a bound where a number that is only looked at must not cost more than the batch.
+SELECT count(*) AS messages
+FROM (SELECT FROM queen.messages m WHERE {{selection}} LIMIT {{limit}}) w
+
+-- name: splits
+-- The range cut at transactions into pieces of so many messages or bytes, and into a least number of pieces
+-- if there are as many transactions. A piece that is one large transaction is to be read in several parts.
+WITH sample AS (
+    SELECT coalesce(avg(pg_column_size(s.payload)), 0) + 200 AS bytes
+    FROM (SELECT m.payload FROM queen.messages m WHERE {{selection}} LIMIT 200) s
+), transactions AS MATERIALIZED (
+    SELECT m.xid, count(*) AS messages FROM queen.messages m WHERE {{selection}} GROUP BY m.xid
+), goal AS (
+    SELECT greatest(1, least({{rows}}, floor({{bytes}} / s.bytes), ceil(sum(t.messages) / {{pieces}}))) AS messages
+    FROM transactions t CROSS JOIN sample s
+    GROUP BY s.bytes
+), numbered AS (
+    SELECT t.xid::text::bigint AS xid, t.messages, g.messages AS goal,
+           div(sum(t.messages) OVER (ORDER BY t.xid) - 1, g.messages) AS piece
+    FROM transactions t CROSS JOIN goal g
+)
+SELECT min(n.xid) AS first, max(n.xid) AS last, sum(n.messages)::bigint AS messages,
+       greatest(1, round(sum(n.messages) / min(n.goal)))::bigint AS parts
+FROM numbered n
+GROUP BY n.piece
+ORDER BY first
+
+-- name: messages
+SELECT q.name AS queue, q.namespace AS namespace, q.task AS task, p.name AS partition,
+       m.partition_id::text AS partition_id, m.seq AS seq, m.id::text AS message_id,
+       coalesce(m.transaction_id, m.id::text) AS transaction_id, m.trace_id::text AS trace_id,
+       m.payload::text AS payload, m.created_at AS created_at, m.producer_sub AS producer_sub,
+       m.is_encrypted AS is_encrypted{{more}}
+FROM queen.messages m
+JOIN queen.partitions p ON p.id = m.partition_id
+JOIN queen.queues q ON q.id = m.queue_id
+WHERE {{selection}}
+
+-- name: delivery_state
+, ARRAY(SELECT c.consumer_group FROM queen.partition_consumers c
+        WHERE c.partition_id = m.partition_id AND c.cursor_seq >= m.seq
+        ORDER BY c.consumer_group) AS consumed_by,
+  EXISTS (SELECT FROM queen.dead_letter_queue d
+          WHERE d.partition_id = m.partition_id AND d.seq = m.seq) AS is_dead_letter
+
+-- name: in_queues
+m.queue_id = ANY ('{{queues}}'::uuid[])
+
+-- name: from_transaction
+m.xid >= '{{xid}}'::xid8
+
+-- name: before_transaction
+m.xid < '{{xid}}'::xid8
+
+-- name: in_partitions
+m.partition_id = ANY ('{{partitions}}'::uuid[])
+
+-- name: from_seq
+m.seq >= {{seq}}
+
+-- name: to_seq
+m.seq <= {{seq}}
+
+-- name: from_time
+m.created_at >= '{{time}}'::timestamptz
+
+-- name: before_time
+m.created_at < '{{time}}'::timestamptz
+
+-- name: part
+(uuid_hash_extended(m.partition_id, 0) & 2147483647) % {{parts}} = {{part}}
+
+-- name: everything
+true
+
+-- name: holder
+-- Whether messages wait above the horizon, and the oldest open transaction: the one that they wait for. Another
+-- user's transactions have neither name nor age for a role without pg_read_all_stats.
+SELECT o.pid, o.name, o.age_s
+FROM (
+    SELECT a.pid::text AS pid, coalesce(nullif(a.application_name, ''), 'a session without a name') AS name,
+           extract(epoch FROM clock_timestamp() - a.xact_start)::bigint AS age_s, age(a.backend_xid) AS xids
+    FROM pg_stat_activity a
+    WHERE a.backend_xid IS NOT NULL
+    UNION ALL
+    SELECT 'none', 'the prepared transaction ' || x.gid,
+           extract(epoch FROM clock_timestamp() - x.prepared)::bigint, age(x.transaction)
+    FROM pg_prepared_xacts x
+) o
+WHERE EXISTS (SELECT FROM queen.messages m WHERE {{selection}})
+ORDER BY o.xids DESC
+LIMIT 1

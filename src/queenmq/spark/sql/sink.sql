@@ -1,0 +1,17 @@
+-- What the sink asks of the database; rows are staged by COPY.
+
+-- name: settle_in
+-- publish_staged has to see what others commit while it waits, and must not wait for ever while it holds rows
+-- that pushes wait for. The user's own bound goes first.
+SELECT set_config('default_transaction_isolation', 'read committed', false),
+       set_config('application_name', 'queen spark sink', false),
+       set_config('lock_timeout', CASE WHEN current_setting('lock_timeout') = '0' THEN '30s'
+                                       ELSE current_setting('lock_timeout') END, false)
+
+-- name: publish_staged
+SELECT is_repeat, stored, duplicates, queued
+FROM queen.publish_staged($1::text, $2::bigint, string_to_array($3::text, ',')::uuid[],
+                          string_to_array($4::text, ',')::bigint[])
+
+-- name: discard_staged
+SELECT queen.discard_staged(string_to_array($1::text, ',')::uuid[])

@@ -1,0 +1,68 @@
+"""One Spark session for all tests, and what puts messages into a queue."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.feed import Feed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HERE = Path(__file__).parent
+IS_INSTALLED = importlib.util.find_spec("pyspark") is not None
+
+
+if not IS_INSTALLED:
+    # Its modules import Spark; this one says why they are not there.
+    collect_ignore = [path.name for path in HERE.glob("test_*.py") if "installed" not in path.name]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session of two threads that lasts for the whole run."""
+    import queenmq.spark
+
+    home = tmp_path_factory.mktemp("spark")
+    session = queenmq.spark.session(
+        "tests",
+        master="local[2]",
+        quick=True,
+        config={
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+            "spark.local.dir": str(home / "local"),
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+        },
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def feed(database_url: str) -> Iterator[Feed]:
+    """Puts messages into queues of the test's own database."""
+    with Feed(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def read(spark: SparkSession, database_url: str) -> Callable[..., DataFrame]:
+    """A batch read of the test's own database."""
+
+    def load(**options: Any) -> DataFrame:
+        return spark.read.format("queen").options(**{"url": database_url, **options}).load()
+
+    return load

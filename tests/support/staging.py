@@ -1,0 +1,94 @@
+"""Staged rows and their publication in short SQL calls, as Spark's tasks and driver make them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+import asyncpg
+
+_COLUMNS = ["stage_id", "ordinal", "queue", "partition", "payload", "transaction_id", "trace_id"]
+
+
+class Row(NamedTuple):
+    """One row of a DataFrame."""
+
+    queue: str
+    payload: Any
+    partition: str = "Default"
+    transaction_id: str | None = None
+    trace_id: UUID | None = None
+
+
+class Stage(NamedTuple):
+    """What a task tells the driver."""
+
+    id: UUID
+    count: int
+
+
+class Published(NamedTuple):
+    """What came of a batch."""
+
+    is_repeat: bool
+    stored: int
+    duplicates: int
+    queued: int
+
+
+async def stage(session: asyncpg.Connection, *rows: Row) -> Stage:
+    """What one task does."""
+    stage_id = uuid4()
+    records = [
+        (
+            stage_id,
+            ordinal,
+            row.queue,
+            row.partition,
+            json.dumps(row.payload),
+            row.transaction_id,
+            row.trace_id,
+        )
+        for ordinal, row in enumerate(rows)
+    ]
+    await session.copy_records_to_table(
+        "spark_staging", schema_name="queen", columns=_COLUMNS, records=records
+    )
+    return Stage(stage_id, len(rows))
+
+
+async def publish(
+    session: asyncpg.Connection, query_id: str, batch_id: int, *stages: Stage
+) -> Published:
+    """What the driver does."""
+    row = await session.fetchrow(
+        "SELECT * FROM queen.publish_staged($1, $2, $3, $4)",
+        query_id,
+        batch_id,
+        [one.id for one in stages],
+        [one.count for one in stages],
+    )
+    assert row is not None
+    return Published(*row)
+
+
+async def staged(session: asyncpg.Connection) -> int:
+    """How many rows are staged."""
+    count: int = await session.fetchval("SELECT count(*) FROM queen.spark_staging")
+    return count
+
+
+async def stored(
+    session: asyncpg.Connection, queue: str, partition: str | None = None
+) -> list[Any]:
+    """Payloads of a queue, by partition name and then in order."""
+    rows: Sequence[asyncpg.Record] = await session.fetch(
+        "SELECT m.payload::text FROM queen.messages m"
+        " JOIN queen.partitions p ON p.id = m.partition_id JOIN queen.queues q ON q.id = p.queue_id"
+        " WHERE q.name = $1 AND ($2::text IS NULL OR p.name = $2) ORDER BY p.name, m.seq",
+        queue,
+        partition,
+    )
+    return [json.loads(row[0]) for row in rows]
