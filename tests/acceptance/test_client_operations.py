@@ -32,6 +32,19 @@ def _ops(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=SOON_S)
 
 
+async def _push_bad_and_good(
+    queen: Queen, queue: str, database: asyncpg.Connection
+) -> tuple[Any, Any]:
+    """Two operations in line, of which the first has failed for good."""
+    await refuse_payload(database, '"bad"')
+    await block(database, queue)
+    (first,) = await queen.push(queue, ["bad"])
+    (second,) = await queen.push(queue, ["good"])
+    await unblock(database)
+    await wait_for_status(database, first["operationId"], "failed")
+    return first, second
+
+
 async def test_a_client_that_returns_gets_the_operation(
     start_broker: StartBroker, database: asyncpg.Connection
 ) -> None:
@@ -72,14 +85,9 @@ async def test_operators_list_retry_and_discard_from_the_command_line(
     start_broker: StartBroker, database: asyncpg.Connection
 ) -> None:
     queue, broker = unique(), start_broker()
-    await refuse_payload(database, '"bad"')
-    await block(database, queue)
     async with Queen(broker.url) as queen:
-        (first,) = await queen.push(queue, ["bad"])
-        (second,) = await queen.push(queue, ["good"])
-        await unblock(database)
+        first, second = await _push_bad_and_good(queen, queue, database)
         failed = first["operationId"]
-        await wait_for_status(database, failed, "failed")
 
         listed = await asyncio.to_thread(_ops, broker.url, "list", "--status", "failed")
         assert (
@@ -104,13 +112,8 @@ async def test_a_discarded_operation_lets_the_others_go(
     start_broker: StartBroker, database: asyncpg.Connection
 ) -> None:
     queue, broker = unique(), start_broker()
-    await refuse_payload(database, '"bad"')
-    await block(database, queue)
     async with Queen(broker.url) as queen:
-        (first,) = await queen.push(queue, ["bad"])
-        (second,) = await queen.push(queue, ["good"])
-        await unblock(database)
-        await wait_for_status(database, first["operationId"], "failed")
+        first, second = await _push_bad_and_good(queen, queue, database)
         unasked = await asyncio.to_thread(_ops, broker.url, "discard", first["operationId"])
         assert unasked.returncode == 1, "nobody confirmed"
         done = await asyncio.to_thread(_ops, broker.url, "discard", "--yes", first["operationId"])

@@ -1,7 +1,8 @@
 -- Drop all messages of a queue, or of one partition of it (p_partition_name NULL: all), with their dead
 -- letters and what waits to be stored. Sequence numbers go on where they were, so cursors stay valid; leases end.
 -- Result: the number of messages removed; NULL when the queue or partition does not exist.
--- Locks: operations in id order, lookup rows in partition id order, then cursor rows in (partition id, group) order.
+-- Locks: operations in id order, lookup rows in partition id order, then cursor rows in (partition id, group)
+-- order.
 CREATE OR REPLACE FUNCTION queen.clear_queue(p_queue_name text, p_partition_name text)
 RETURNS bigint
 LANGUAGE plpgsql

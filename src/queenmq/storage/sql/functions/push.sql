@@ -10,7 +10,8 @@
 -- transactions short. Result: the message id; for a repeated transaction_id the id of the stored message;
 -- NULL when operations wait in the partition (operation_queue) and the message was queued behind them.
 -- Consumers are woken on commit.
--- Errors: QN002 the queue is at its maxSize; QN003 too many operations wait in the partition; 22023 a name is empty or too long.
+-- Errors: QN002 the queue is at its maxSize; QN003 too many operations wait in the partition; 22023 a name is
+-- empty or too long.
 CREATE OR REPLACE FUNCTION queen.push(
     queue text,
     payload json,

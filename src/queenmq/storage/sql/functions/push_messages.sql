@@ -5,10 +5,11 @@
 -- hold only NULLs may be NULL. p_request_sizes: how many items each request has. p_queued_ids: partitions
 -- whose items are to be queued as operations (NULL: none); those where operations wait already are queued
 -- behind them in any case, p_queue_max being the most that may wait in a partition. A p_queue_max of NULL is
--- for whoever runs operations: nothing is queued. p_looks_first: operations are likely, so partitions where they
--- wait are left out before any is locked, lest a push waits for a run that it has to come after. p_is_accepted: the items were accepted before and may not be
--- refused, so those without room in a queue with a maxSize are queued until there is. p_lock_timeout_ms bounds the wait for each partition's row;
--- NULL leaves the caller's own setting.
+-- for whoever runs operations: nothing is queued. p_looks_first: operations are likely, so partitions where
+-- they wait are left out before any is locked, lest a push waits for a run that it has to come after.
+-- p_is_accepted: the items were accepted before and may not be refused, so those without room in a queue with
+-- a maxSize are queued until there is. p_lock_timeout_ms bounds the wait for each partition's row; NULL leaves
+-- the caller's own setting.
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
 -- stored winner), f refused because the queue is at its maxSize (no id); b behind operations and s as asked by
 -- p_queued_ids: message_ids then has the operation and positions its place in line.
@@ -18,7 +19,7 @@
 -- Tables: partition_lookup (row locks, update), messages (insert). The setting queen.tracks_lookup keeps the
 -- trigger of queen.messages from doing the former once more; it ends with the function.
 -- Locks: lookup rows in partition id order, held to commit; then, where something is queued or may have to be
--- (p_is_accepted), the advisory lock per partition of queue_push; then, for queues with a maxSize, an
+-- (p_is_accepted), those of lock_lines; then, for queues with a maxSize, an
 -- advisory lock per queue in id order.
 -- Errors: QN001 a partition does not exist any more; QN003 too many operations wait (see queue_push); 55P03
 -- a row stayed locked for p_lock_timeout_ms.
@@ -106,8 +107,7 @@ BEGIN
 
         IF p_is_accepted AND v_ordinals IS NULL THEN
             -- Before those of the queues, as everybody does.
-            PERFORM pg_advisory_xact_lock(hashtextextended(u.id::text, 1))
-            FROM (SELECT s.id FROM unnest(p_partition_ids) AS s (id) ORDER BY s.id) u;
+            PERFORM queen.lock_lines(p_partition_ids);
         END IF;
 
         v_waiting := NULL;

@@ -6,12 +6,11 @@
 -- the broker is under pressure). p_queue_max: operations that may wait in one partition.
 -- Result: per item the operation, and how many operations were in line up to and including it.
 -- Tables: operation_queue (insert).
--- Locks: the lookup rows FOR KEY SHARE, without waiting, so that no partition is deleted meanwhile; then an
--- advisory lock per partition, in id order, held to commit, so that operations of a partition become visible in the order of
--- their seq. A push that holds its partition's row in a long transaction is not waited for here; whoever
--- runs the operation waits for it.
--- Errors: QN001 a partition does not exist any more, or is being deleted; QN003 too many operations wait in partitions, whose ids
--- are in the DETAIL.
+-- Locks: the lookup rows FOR KEY SHARE, without waiting, so that no partition is deleted meanwhile; then those
+-- of lock_lines, so that operations of a partition become visible in the order of their seq. A push that holds
+-- its partition's row in a long transaction is not waited for here; whoever runs the operation waits for it.
+-- Errors: QN001 a partition does not exist any more, or is being deleted; QN003 too many operations wait in
+-- partitions, whose ids are in the DETAIL.
 CREATE OR REPLACE FUNCTION queen.queue_push(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -42,8 +41,7 @@ BEGIN
     IF v_found <> cardinality(p_partition_ids) THEN
         RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtextextended(u.id::text, 1))
-    FROM (SELECT s.id FROM unnest(p_partition_ids) AS s (id) ORDER BY s.id) u;
+    PERFORM queen.lock_lines(p_partition_ids);
 
     SELECT array_agg(n.partition_id) INTO v_full
     FROM (SELECT p_partition_ids[i.k] AS partition_id, count(DISTINCT i.request) AS operations

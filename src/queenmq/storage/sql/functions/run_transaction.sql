@@ -6,7 +6,8 @@
 -- partition has more and no live lease now, the names of that.
 -- A named lease is lost when it has expired or was taken over before its messages were acked.
 -- Errors: QN010 an ack was refused, QN011 a lease was lost, QN012 a pushed transaction id is a duplicate,
--- QN002 a queue is at its maxSize, QN003 too many operations wait in a partition, QN001 a partition does not exist any more.
+-- QN002 a queue is at its maxSize, QN003 too many operations wait in a partition, QN001 a partition does not
+-- exist any more.
 -- Locks: lookup rows first, then cursor rows, each in key order, as everybody does.
 CREATE OR REPLACE FUNCTION queen.run_transaction(
     p_partition_ids uuid[],

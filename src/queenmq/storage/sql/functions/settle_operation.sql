@@ -4,7 +4,7 @@
 -- Result: the status before; NULL when there is no such operation. Only a failed one is changed.
 -- A retried operation whose followers have gone on already goes to the end of the line: who is next in a
 -- partition never moves back, which claims rely on.
--- Locks: the operation's row; in that case also the advisory lock per partition of queue_push.
+-- Locks: the operation's row; in that case also that of lock_lines.
 CREATE OR REPLACE FUNCTION queen.settle_operation(p_id uuid, p_action text)
 RETURNS text
 LANGUAGE plpgsql
@@ -23,7 +23,7 @@ BEGIN
     END IF;
     IF p_action = 'retry' THEN
         IF NOT v_is_blocking THEN
-            PERFORM pg_advisory_xact_lock(hashtextextended(v_partition_id::text, 1));
+            PERFORM queen.lock_lines(ARRAY[v_partition_id]);
             SELECT max(o.seq) + 1 INTO v_seq
             FROM queen.operation_queue o WHERE o.partition_id = v_partition_id;
         END IF;
