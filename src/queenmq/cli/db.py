@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from queenmq import settings
+from queenmq.cli.database_url import find_url
 from queenmq.clock import now_ms
 from queenmq.errors import QueenError, SettingsError
 
@@ -80,7 +81,7 @@ def check(
     from queenmq.storage import lookup_care
 
     try:
-        findings = asyncio.run(lookup_care.check(_find_url(database_url, data_dir)))
+        findings = asyncio.run(lookup_care.check(find_url(database_url, data_dir)))
     except QueenError as error:
         print(f"queen: {error}", file=sys.stderr)
         raise typer.Exit(2) from error
@@ -103,7 +104,7 @@ def resync_lookup(
 
     from queenmq.storage import lookup_care
 
-    done = asyncio.run(lookup_care.resync(_find_url(database_url, data_dir), _Progress().tell))
+    done = asyncio.run(lookup_care.resync(find_url(database_url, data_dir), _Progress().tell))
     print(
         f"looked at {done.looked_at} partitions:"
         f" {done.created} lookup rows created, {done.repaired} repaired"
@@ -126,18 +127,6 @@ class _Progress:
             self._next_ms = now_ms() + _PROGRESS_MS
             seen = done.looked_at + done.held
             print(f"... {seen} of {done.partitions} partitions", file=sys.stderr, flush=True)
-
-
-def _find_url(database_url: str | None, data_dir: str | None) -> str:
-    """The database that the flags name, or else the one that the other settings name."""
-    from queenmq.storage.embedded import read_url
-
-    if database_url is not None and data_dir is not None:
-        raise SettingsError("--database-url and --data-dir name two databases; give one of them")
-    loaded = settings.load({"database_url": database_url, "data_dir": data_dir})
-    if loaded.database_url is not None and data_dir is None:
-        return loaded.database_url
-    return read_url(Path(loaded.data_dir))
 
 
 def _as_text(findings: list[Finding]) -> str:

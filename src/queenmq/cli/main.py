@@ -9,7 +9,7 @@ import sys
 import typer
 
 from queenmq import __version__
-from queenmq.cli import db, demo, ops, serve
+from queenmq.cli import db, demo, ops, pipeline, serve
 from queenmq.errors import QueenError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command(name="serve")(serve.serve)
 app.command(name="demo")(demo.demo)
 app.add_typer(db.app, name="db")
 app.add_typer(ops.app, name="ops")
+app.add_typer(pipeline.app, name="pipeline")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,147 @@
+"""What all jobs of the command line share: their options, the session, progress, summary and exit
+code.
+
+Exit code 0: done. 1: done, and something is wrong with what was found. 2: it could not be done.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from queenmq.cli.database_url import find_url
+from queenmq.errors import InvalidRequest, QueenError
+
+if TYPE_CHECKING:
+    from queenmq.spark.jobs.job import Job, Summary
+
+_PANEL = "All jobs"
+#: Spark's own bars and warnings would run through ours.
+_CALM = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+
+
+@dataclass(frozen=True)
+class Common:
+    """Options that every job has."""
+
+    database_url: Annotated[
+        str | None, typer.Option(help="The PostgreSQL of the brokers.", rich_help_panel=_PANEL)
+    ] = None
+    data_dir: Annotated[
+        str | None,
+        typer.Option(help="Or the data directory of `queen serve`.", rich_help_panel=_PANEL),
+    ] = None
+    master: Annotated[
+        str,
+        typer.Option(
+            help="Where Spark runs: local[*], spark://host:7077, yarn ...",
+            envvar="QUEEN_SPARK_MASTER",
+            rich_help_panel=_PANEL,
+        ),
+    ] = "local[*]"
+    remote: Annotated[
+        str | None,
+        typer.Option(help="Or a Spark Connect server: sc://host:15002.", rich_help_panel=_PANEL),
+    ] = None
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of Spark, as name=value; repeatable.", rich_help_panel=_PANEL),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done.", rich_help_panel=_PANEL)
+    ] = False
+    output: Annotated[
+        Literal["table", "json"],
+        typer.Option("-o", "--output", help="How to print the summary.", rich_help_panel=_PANEL),
+    ] = "table"
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.", rich_help_panel=_PANEL)] = (
+        False
+    )
+
+    def url(self) -> str:
+        """The database that is meant."""
+        return find_url(self.database_url, self.data_dir)
+
+    def settings(self) -> dict[str, str]:
+        """Settings of Spark."""
+        found = {}
+        for text in self.conf or ():
+            name, equals, value = text.partition("=")
+            if not equals or not name:
+                raise InvalidRequest(f"--conf {text!r} is not of the form name=value")
+            found[name] = value
+        return found
+
+
+def job_command(function: Callable[..., Job]) -> Callable[..., None]:
+    """Make a command of a function that takes `Common` and options and gives a job.
+
+    The options of `Common` join the command's own; everything that can be wrong with them is
+    said before Spark, which takes seconds, is started.
+    """
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    common = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation
+        )
+        for field, annotation in zip(
+            fields(Common), inspect.get_annotations(Common, eval_str=True).values(), strict=True
+        )
+    ]
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        shared = Common(**{field.name: values.pop(field.name) for field in fields(Common)})
+        try:
+            summary = _run(function(shared, **values), shared)
+        except QueenError as error:
+            print(f"queen: {error}", file=sys.stderr)
+            raise typer.Exit(2) from error
+        _show(summary, shared)
+        if not summary.is_ok:
+            raise typer.Exit(1)
+
+    del command.__wrapped__  # its signature is not the command's
+    keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    command.__signature__ = inspect.Signature(keyword_only + common)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in keyword_only + common}
+    return command
+
+
+def _run(job: Job, shared: Common) -> Summary:
+    from queenmq.cli.pipeline.progress import watching
+    from queenmq.spark.session import session
+
+    with watching(is_quiet=shared.quiet) as progress:
+        progress.tell("starting Spark")
+        spark = session(
+            "queen-pipeline",
+            master=shared.master,
+            remote=shared.remote,
+            config=_CALM | shared.settings(),
+        )
+        try:
+            return job.plan(spark) if shared.dry_run else job.run(spark, progress)
+        finally:
+            spark.stop()
+
+
+def _show(summary: Summary, shared: Common) -> None:
+    if shared.output == "json":
+        tables = {
+            name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            for name, table in summary.tables.items()
+        }
+        answer = {"job": summary.job, "isOk": summary.is_ok, "isPlan": shared.dry_run}
+        print(json.dumps({**answer, "figures": dict(summary.figures), **tables}, default=str))
+        return
+    from queenmq.cli.pipeline.progress import print_summary
+
+    print_summary(summary, is_plan=shared.dry_run)

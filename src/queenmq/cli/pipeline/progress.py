@@ -1,0 +1,76 @@
+"""How a job's progress and summary look on a terminal, and in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+if TYPE_CHECKING:
+    from queenmq.spark.jobs import job
+
+
+class _Watched:
+    """A bar, with a count where there is one."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._task = bars.add_task("", total=None)
+
+    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+        self._bars.update(self._task, description=what, completed=done or 0, total=total)
+
+
+class _Logged:
+    """A line for each thing that is begun: for logs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = ""
+
+    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+        if what != self._last:
+            self._last = what
+            self._console.print(f"... {what}", highlight=False)
+
+
+@contextmanager
+def watching(*, is_quiet: bool) -> Iterator[job.Progress]:
+    """Show progress on standard error, which leaves standard output to the summary."""
+    console = Console(stderr=True, quiet=is_quiet)
+    if not console.is_terminal:
+        yield _Logged(console)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        yield _Watched(bars)
+
+
+def print_summary(summary: job.Summary, *, is_plan: bool) -> None:
+    """Figures line by line, then the tables."""
+    console = Console(highlight=False)
+    console.print(
+        f"{summary.job}: plan, nothing was changed" if is_plan else f"{summary.job}: done"
+    )
+    width = max((len(name) for name in summary.figures), default=0)
+    for name, value in summary.figures.items():
+        console.print(f"  {name.ljust(width)}  {_text(value)}", soft_wrap=True, markup=False)
+    for title, table in summary.tables.items():
+        if not table.rows:
+            continue
+        grid = Grid(*table.columns, title=title, title_justify="left", box=None)
+        for row in table.rows:
+            grid.add_row(*map(_text, row))
+        console.print(grid, markup=False)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.2f}" if isinstance(value, float) else "" if value is None else str(value)
