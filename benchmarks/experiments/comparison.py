@@ -18,6 +18,7 @@ from benchmarks.broker import BenchmarkError
 from benchmarks.database import BenchDatabase, keys_of, queries, running_database
 from benchmarks.experiment import Context, Row
 from benchmarks.figures import median, ratios, with_spread
+from queenmq.engine.load import OperationType
 from queenmq.engine.operation import QUEUE_MODE, PopCandidate, ResolveAsk, Scope
 from queenmq.ids import new_lease_id
 from queenmq.settings import Settings
@@ -45,6 +46,7 @@ async def run(context: Context) -> list[Row]:
         try:
             partition_ids = await _set_up(bench)
             sides = Sides(pair, database, settings.pop_candidates_max, partition_ids)
+            await _make_cursors(bench, sides)
             rows = []
             for batch in _BATCHES:
                 rows += _rows(batch, await _measure(context, sides, batch))
@@ -61,8 +63,15 @@ async def _set_up(bench: BenchDatabase) -> list[UUID]:
     return partition_ids
 
 
+async def _make_cursors(bench: BenchDatabase, sides: Sides) -> None:
+    """By one turn of each side; only then do the planner's statistics know that there are any."""
+    for pop_all in sides.all().values():
+        await _turn(sides, pop_all, 1)
+    await bench.settle()
+
+
 async def _measure(context: Context, sides: Sides, batch: int) -> dict[str, list[float]]:
-    """Seconds of each side, round by round. The round before warms plans and makes the cursors."""
+    """Seconds of each side, round by round. The round before warms the plans."""
     seconds: dict[str, list[float]] = {name: [] for name in sides.all()}
     for number in range(context.rounds + 1):
         for name, pop_all in sides.all().items():
@@ -188,12 +197,13 @@ class Sides:
         while True:
             chosen = partition_id or await self._resolve()
             columns = _columns([_candidate(1, chosen, batch)])
-            grants = [
-                tuple(row[0]) for row in await self._crowd.fetch(queries()["lease"], *columns)
-            ]
+            grants = [tuple(row[0]) for row in await self._fetch("lease", *columns)]
             granted = [grant for grant in grants if grant[3] == "granted"]
             if granted:
-                return _count(await self._crowd.fetch(queries()["fetch"], granted))
+                return _count(await self._fetch("fetch", granted))
+
+    async def _fetch(self, name: str, *arguments: object) -> list[asyncpg.Record]:
+        return await self._crowd.fetch(queries()[name], *arguments, priority=OperationType.POP)
 
     async def _resolve(self) -> UUID:
         """Not simply the first one found: all connections would then try the same partition."""
