@@ -25,14 +25,14 @@ help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
 		while IFS='|' read -r target text; do printf '%-14s%s\n' "$$target" "$$text"; done
 
-setup: $(DEV_READY) ## make .venv with the pinned broker and development tools
+setup: $(DEV_READY) ## make .venv with the pinned broker, Spark and development tools
 
 run: $(SERVER_READY) ## start a broker: make run ARGS='--port 6632'
 	@$(BIN)/queen serve $(ARGS)
 
 test: lint types ## run lint, types and import contracts, then every test: make test ARGS='-k pop'
-	@echo "test: running pytest, two files at a time"
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	@echo "test: running pytest, two files at a time; Spark is one file in this"
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
 lint: $(DEV_READY) ## check style, formatting and import contracts
 	@echo "lint: checking style, formatting and import contracts"
@@ -82,7 +82,7 @@ $(SERVER_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) -c constraints.txt -e '.[server]'
 	@touch $@
 
-$(DEV_READY): pyproject.toml constraints.txt | $(BIN)/python
-	@echo "setup: installing the pinned broker and development tools into $(VENV)"
-	@$(PIP_INSTALL) -c constraints.txt -e '.[server,dev]'
+$(DEV_READY): pyproject.toml constraints.txt constraints-spark.txt | $(BIN)/python
+	@echo "setup: installing the pinned broker, Spark and development tools into $(VENV); once about 500 MB"
+	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark,dev]'
 	@touch $@ $(SERVER_READY)

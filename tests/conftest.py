@@ -21,6 +21,21 @@ _databases = itertools.count(1)
 _TEMPLATE = "template_queen"
 
 
+_SPARK = Path(__file__).parent / "spark"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs together when tests are spread over processes: each file, and all of Spark.
+
+    Spark goes first: one session serves all its tests, and takes longer than any file.
+    """
+    for item in items:
+        group = "spark" if _SPARK in item.path.parents else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: _SPARK not in item.path.parents)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedPostgres]:
     """A PostgreSQL server for the whole run."""

@@ -197,13 +197,13 @@ class Sides:
         while True:
             chosen = partition_id or await self._resolve()
             columns = _columns([_candidate(1, chosen, batch)])
-            grants = [tuple(row[0]) for row in await self._fetch("lease", *columns)]
+            grants = [tuple(row[0]) for row in await self._fetch(queries()["lease"], *columns)]
             granted = [grant for grant in grants if grant[3] == "granted"]
             if granted:
-                return _count(await self._fetch("fetch", granted))
+                return _count(await self._fetch(queries()["fetch"], granted))
 
-    async def _fetch(self, name: str, *arguments: object) -> list[asyncpg.Record]:
-        return await self._crowd.fetch(queries()[name], *arguments, priority=OperationType.POP)
+    async def _fetch(self, query: str, *arguments: object) -> list[asyncpg.Record]:
+        return await self._crowd.fetch(query, *arguments, priority=OperationType.POP)
 
     async def _resolve(self) -> UUID:
         """Not simply the first one found: all connections would then try the same partition."""

@@ -21,6 +21,7 @@ from queenmq.engine.intention import Intention, StateTimes
 from queenmq.engine.operation import QUEUE_MODE, PopRequest, ResolveAsk, Scope, Subscription
 from queenmq.engine.ready_index import Pool, PoolIndex
 from queenmq.ids import random_uuid
+from queenmq.server.http import calm_garbage_collector
 from queenmq.settings import Settings
 from queenmq.storage.database import Database
 from queenmq.storage.message_store import PostgresMessageStore
@@ -75,6 +76,7 @@ _SHAPES = (Shape("wide", queues=200, groups=1), Shape("deep", queues=10, groups=
 
 
 async def run(context: Context) -> list[Row]:
+    calm_garbage_collector()  # As the broker does.
     async with running_database() as bench:
         database = Database(bench.url, Settings())
         await database.open()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HERE = Path(__file__).parent
-IS_INSTALLED = importlib.util.find_spec("pyspark") is not None
-
-
-if not IS_INSTALLED:
-    # Its modules import Spark; this one says why they are not there.
-    collect_ignore = [path.name for path in HERE.glob("test_*.py") if "installed" not in path.name]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -30,12 +30,15 @@ from queenmq.spark.sink_store import Stage, open_store
 
 logger = logging.getLogger(__name__)
 
+#: Of all tasks; one that failed has none.
+Messages = Sequence[WriterCommitMessage | None]
+
 #: The id in the stream's checkpoint: the same after every restart.
 _QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass
-class StagedRows(WriterCommitMessage):  # pyspark has no types here
+class StagedRows(WriterCommitMessage):
     """What a task tells the driver."""
 
     stage_id: str
@@ -70,10 +73,10 @@ class QueenWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
         return _stage(iterator, self._options)
 
-    def commit(self, messages: Sequence[StagedRows | None]) -> None:
+    def commit(self, messages: Messages) -> None:
         _publish(self._options, self._query_id, 0, messages)
 
-    def abort(self, messages: Sequence[StagedRows | None]) -> None:
+    def abort(self, messages: Messages) -> None:
         _discard(self._options, messages)
 
 
@@ -86,15 +89,16 @@ class QueenStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
         return _stage(iterator, self._options)
 
-    def commit(self, messages: Sequence[StagedRows | None], batchId: int) -> None:
-        query_id = next((one.query_id for one in messages if one and one.query_id), None)
+    def commit(self, messages: Messages, batchId: int) -> None:
+        staged = _staged(messages)
+        query_id = next((one.query_id for one in staged if one.query_id), None)
         if query_id is None:
-            if any(one and one.rows for one in messages):
+            if any(one.rows for one in staged):
                 raise QueenError(f"Spark told no task its {_QUERY_ID}, so a batch cannot be named")
             return
         _publish(self._options, f"stream:{query_id}", batchId, messages)
 
-    def abort(self, messages: Sequence[StagedRows | None], batchId: int) -> None:
+    def abort(self, messages: Messages, batchId: int) -> None:
         _discard(self._options, messages)
 
 
@@ -124,14 +128,16 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
     return StagedRows(str(stage_id), rows, query_id)
 
 
-def _stages(messages: Sequence[StagedRows | None]) -> list[Stage]:
-    """In the order of the tasks; a task that failed has no message."""
-    return [Stage(one.stage_id, one.rows) for one in messages if one and one.rows]
+def _staged(messages: Messages) -> list[StagedRows]:
+    return [one for one in messages if isinstance(one, StagedRows)]
 
 
-def _publish(
-    options: SinkOptions, query_id: str, batch_id: int, messages: Sequence[StagedRows | None]
-) -> None:
+def _stages(messages: Messages) -> list[Stage]:
+    """In the order of the tasks."""
+    return [Stage(one.stage_id, one.rows) for one in _staged(messages) if one.rows]
+
+
+def _publish(options: SinkOptions, query_id: str, batch_id: int, messages: Messages) -> None:
     stages = _stages(messages)
     if not stages:
         return
@@ -142,7 +148,7 @@ def _publish(
         logger.info("published batch %d of %s: %s", batch_id, query_id, published)
 
 
-def _discard(options: SinkOptions, messages: Sequence[StagedRows | None]) -> None:
+def _discard(options: SinkOptions, messages: Messages) -> None:
     stages = _stages(messages)
     if stages:
         # The sweep removes what is left; the error that led here must not be hidden.
