@@ -222,6 +222,33 @@ class GroupStartRequest(Struct):
     subscriptionTimestamp: str
 
 
+class BuryRequest(Struct):
+    """POST /api/v1/messages/{partitionId}/{transactionId}/dlq."""
+
+    error: str | None = None
+
+
+class LetterRetryRequest(Struct):
+    """POST /api/v1/dlq/retry."""
+
+    queue: str | None = None
+    consumerGroup: str | None = None
+    partition: str | None = None
+    olderThanSeconds: Natural | None = None
+    limit: int = 100
+
+
+class TraceRequest(Struct):
+    """POST /api/v1/traces."""
+
+    transactionId: str
+    partitionId: str
+    data: Raw
+    consumerGroup: str | None = None
+    eventType: str | None = None
+    traceNames: list[str] | str | None = None
+
+
 encode = msgspec.json.Encoder().encode
 
 

@@ -28,6 +28,7 @@ PRINTED = [
     [],
     [],
     [],
+    ["partition 'Default' has 1 message", "dead_letter", "1"],
     ["1", "2", "3", "4"],
 ]
 

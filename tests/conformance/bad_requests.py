@@ -257,7 +257,85 @@ TRANSACTIONS = {
     "extend-array": post(f"/api/v1/lease/{SOME_ID}/extend", [], "body"),
     "extend-seconds-huge": post(f"/api/v1/lease/{SOME_ID}/extend", {"seconds": 10**40}, "seconds"),
 }
-CASES = {**BODIES, **PUSH_FIELDS, **POPS, **ACKS, **QUEUES, **TRANSACTIONS}
+MESSAGE = f"/api/v1/messages/{SOME_ID}"
+TRACES, STATUS = "/api/v1/traces", "/api/v1/status"
+
+
+def trace(names: str, status: int = 400, **fields: Any) -> Bad:
+    """A trace, good but for these fields."""
+    good = {"transactionId": "t", "partitionId": SOME_ID, "data": 1}
+    return post(TRACES, {**good, **fields}, names, status)
+
+
+INSPECTION = {
+    "messages-limit-huge": get("/api/v1/messages?limit=1001", "limit"),
+    "messages-offset-huge": get("/api/v1/messages?offset=20000", "offset"),
+    "messages-offset-negative": get("/api/v1/messages?offset=-1", "offset"),
+    "messages-status": get("/api/v1/messages?status=lost", "status"),
+    "messages-from-text": get("/api/v1/messages?from=soon", "from"),
+    "messages-from-after-to": get("/api/v1/messages?from=2030-01-02&to=2030-01-01", "from"),
+    "messages-to-before-all-time": get("/api/v1/messages?to=0001-01-01T00:00:00Z", "from"),
+    "messages-queue-nul": get("/api/v1/messages?queue=%00", "queue"),
+    "messages-partition-alone": get("/api/v1/messages?partition=p", "queue"),
+    "message-partition-text": get("/api/v1/messages/p/t", "partitionId"),
+    "message-id-long": get(f"{MESSAGE}/{LONG}", "transactionId"),
+    "message-id-nul": get(f"{MESSAGE}/%00", "transactionId"),
+    "message-id-invalid-utf-8": get(f"{MESSAGE}/%FF", "UTF-8"),
+    "message-delete-partition": Bad("DELETE", "/api/v1/messages/p/t", None, "partitionId"),
+    "message-retry-partition": post("/api/v1/messages/p/t/retry", b"", "partitionId"),
+    "message-bury-partition": post("/api/v1/messages/p/t/dlq", b"", "partitionId"),
+    "message-bury-error-number": post(f"{MESSAGE}/t/dlq", {"error": 1}, "error"),
+    "message-bury-error-nul": post(f"{MESSAGE}/t/dlq", {"error": "\x00"}, "error"),
+    "message-bury-truncated": post(f"{MESSAGE}/t/dlq", b'{"error":', "JSON"),
+    "retry-letters-nothing": post(f"{DLQ}/retry", {}, "queue"),
+    "retry-letters-limit-zero": post(f"{DLQ}/retry", {"queue": "q", "limit": 0}, "limit"),
+    "retry-letters-limit-huge": post(f"{DLQ}/retry", {"queue": "q", "limit": 1001}, "limit"),
+    "retry-letters-age-negative": post(
+        f"{DLQ}/retry", {"queue": "q", "olderThanSeconds": -1}, "olderThanSeconds"
+    ),
+    "retry-letters-queue-number": post(f"{DLQ}/retry", {"queue": 1}, "queue"),
+    "retry-letters-queue-nul": post(f"{DLQ}/retry", {"queue": "\x00"}, "queue"),
+    "purge-letters-nothing": Bad("DELETE", DLQ, None, "queue"),
+    "purge-letters-limit-text": Bad("DELETE", f"{DLQ}?queue=q&limit=all", None, "limit"),
+    "purge-letters-limit-huge": Bad("DELETE", f"{DLQ}?queue=q&limit=10001", None, "limit"),
+    "purge-letters-limit-zero": Bad("DELETE", f"{DLQ}?queue=q&limit=0", None, "limit"),
+    "purge-letters-age-text": Bad("DELETE", f"{DLQ}?olderThanSeconds=-1", None, "olderThanSeconds"),
+    "purge-letters-age-huge": Bad(
+        "DELETE", f"{DLQ}?olderThanSeconds=99999999999999999999999", None, "olderThanSeconds"
+    ),
+    "trace-empty-body": post(TRACES, b"", "body"),
+    "trace-without-data": post(TRACES, {"transactionId": "t", "partitionId": SOME_ID}, "data"),
+    "trace-without-transaction": post(TRACES, {"partitionId": SOME_ID, "data": 1}, "transactionId"),
+    "trace-without-partition": post(TRACES, {"transactionId": "t", "data": 1}, "partitionId"),
+    "trace-partition-text": trace("partitionId", partitionId="p"),
+    "trace-transaction-empty": trace("transactionId", transactionId=""),
+    "trace-names-number": trace("traceNames", traceNames=1),
+    "trace-names-empty-name": trace("traceNames[1]", traceNames=["a", ""]),
+    "trace-names-many": trace("traceNames", traceNames=["a"] * 17),
+    "trace-names-nul": trace("traceNames[0]", traceNames="\x00"),
+    "trace-event-nul": trace("eventType", eventType="\x00"),
+    "trace-group-long": trace("consumerGroup", consumerGroup=LONG),
+    "trace-data-large": trace("data", 413, data="x" * 70_000),
+    "traces-of-text": get(f"{TRACES}/p/t", "partitionId"),
+    "traces-by-name-limit": get(f"{TRACES}/by-name/n?limit=1001", "limit"),
+    "traces-by-name-long": get(f"{TRACES}/by-name/{LONG}", "name"),
+    "traces-names-offset": get(f"{TRACES}/names?offset=-1", "offset"),
+    "status-from-text": get(f"{STATUS}?from=soon", "from"),
+    "status-span-empty": get(f"{STATUS}?from=2030-01-01&to=2030-01-01", "from"),
+    "status-span-long": get(f"{STATUS}?from=2000-01-01&to=2030-01-01", "366 days"),
+    "status-queue-nul": get(f"{STATUS}?queue=%00", "queue"),
+    "status-queues-limit": get(f"{STATUS}/queues?limit=10001", "limit"),
+    "status-queue-long": get(f"{STATUS}/queues/{LONG}", "queue"),
+    "status-messages-limit": get(f"{STATUS}/queues/q/messages?limit=1001", "limit"),
+    "analytics-interval": get(f"{STATUS}/analytics?interval=second", "interval"),
+    "analytics-points": get(
+        f"{STATUS}/analytics?interval=minute&from=2030-01-01&to=2030-02-01", "1500"
+    ),
+    "why-queue-nul": get("/api/v1/why/%00", "queue"),
+    "why-partition-long": get(f"/api/v1/why/q?partition={LONG}", "partition"),
+    "why-group-nul": get("/api/v1/why/q?consumerGroup=%00", "consumerGroup"),
+}
+CASES = {**BODIES, **PUSH_FIELDS, **POPS, **ACKS, **QUEUES, **TRANSACTIONS, **INSPECTION}
 
 
 def body_of(bad: Bad) -> bytes | None:

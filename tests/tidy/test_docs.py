@@ -20,6 +20,7 @@ from queenmq.cli import main, serve
 from queenmq.engine import pop_machine
 from queenmq.server import app
 from queenmq.server.error_responses import STATUS
+from queenmq.server.inspection_wiring import Inspection
 from queenmq.settings import Settings
 from tests.tidy.repo import ROOT, assert_none, parse, read_bytes, select_files
 
@@ -91,6 +92,7 @@ def test_the_row_of_a_setting_is_right(field: Any) -> None:
 def served_routes() -> set[str]:
     """Method and path of each route but pop; path parameters are nameless."""
     anything = MagicMock()
+    inspection = Inspection(*[anything] * len(Inspection._fields))
     routes = app.App(
         push=anything,
         pop=anything,
@@ -99,6 +101,7 @@ def served_routes() -> set[str]:
         queues=anything,
         groups=anything,
         resources=anything,
+        inspection=inspection,
         operations=anything,
         system=anything,
         health=anything,

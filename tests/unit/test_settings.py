@@ -157,6 +157,12 @@ class TestPopSettings:
         assert found.smart_poll_max_intentions == 200
         assert found.smart_poll_preflight_timeout_ms == 50
 
+    def test_traces_are_kept_for_a_week_or_as_long_as_one_likes(self) -> None:
+        assert load(environ={}).trace_retention_s == 7 * 86_400
+        assert load(environ={"QUEEN_TRACE_RETENTION_S": "60"}).trace_retention_s == 60
+        with pytest.raises(SettingsError, match="QUEEN_TRACE_RETENTION_S"):
+            load(environ={"QUEEN_TRACE_RETENTION_S": "0"})
+
     def test_defaults_of_the_load_manager(self) -> None:
         found = load(environ={})
         assert found.enable_load_management

@@ -5,6 +5,7 @@ A server that does not have a route answers 404, which is NotFound here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from queenmq.client.calls import quoted, with_query
@@ -39,10 +40,71 @@ class Admin:
         return await self._get("/api/v1/resources/partitions", query)
 
     async def list_messages(self, **query: Any) -> Any:
+        """Newest first; `queue`, `partition`, `ns`, `task`, `status`, `limit`, `offset`, and
+        `**{"from": ...}`, `to`.
+        """
         return await self._get("/api/v1/messages", query)
 
     async def get_message(self, partition_id: str, transaction_id: str) -> Any:
         return await self._get(f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}")
+
+    async def list_dead_letters(self, **query: Any) -> Any:
+        """Latest failure first; `queue`, `consumerGroup`, `partition`, `limit`, `offset`."""
+        return await self._get("/api/v1/dlq", query)
+
+    async def retry_dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        group: str | None = None,
+        partition: str | None = None,
+        older_than_seconds: int | None = None,
+        limit: int | None = None,
+    ) -> Any:
+        """Push dead letters again; repeat while `remaining` is true and `pushed` is not 0."""
+        body = _letters(queue, group, partition, older_than_seconds, limit)
+        return await self._transport.call("POST", "/api/v1/dlq/retry", body)
+
+    async def purge_dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        group: str | None = None,
+        partition: str | None = None,
+        older_than_seconds: int | None = None,
+        limit: int | None = None,
+    ) -> Any:
+        """Forget dead letters; repeat while `remaining` is true."""
+        query = _letters(queue, group, partition, older_than_seconds, limit)
+        return await self._transport.call("DELETE", with_query("/api/v1/dlq", query))
+
+    async def why(
+        self, queue: str, *, partition: str | None = None, group: str | None = None
+    ) -> Any:
+        """Why the queue, or one partition of it, does not move for a group: `findings`."""
+        query = {"partition": partition, "consumerGroup": group}
+        return await self._get(f"/api/v1/why/{quoted(queue)}", query)
+
+    async def add_trace(
+        self,
+        partition_id: str,
+        transaction_id: str,
+        data: Any,
+        *,
+        names: str | Sequence[str] = (),
+        event_type: str = "info",
+        group: str | None = None,
+    ) -> Any:
+        """Record something about a message; `message.trace` does it for one in hand."""
+        body = {
+            "partitionId": partition_id,
+            "transactionId": transaction_id,
+            "data": data,
+            "traceNames": [names] if isinstance(names, str) else list(names),
+            "eventType": event_type,
+            "consumerGroup": group,
+        }
+        return await self._transport.call("POST", "/api/v1/traces", body)
 
     async def get_traces_by_name(self, trace_name: str, **query: Any) -> Any:
         return await self._get(f"/api/v1/traces/by-name/{quoted(trace_name)}", query)
@@ -61,6 +123,14 @@ class Admin:
 
     async def get_queue_detail(self, name: str, **query: Any) -> Any:
         return await self._get(f"/api/v1/status/queues/{quoted(name)}", query)
+
+    async def get_queue_messages(self, name: str, **query: Any) -> Any:
+        """The newest messages of a queue, in short."""
+        return await self._get(f"/api/v1/status/queues/{quoted(name)}/messages", query)
+
+    async def get_buffers(self) -> Any:
+        """What the broker that answers keeps on its disk."""
+        return await self._get("/api/v1/status/buffers")
 
     async def get_analytics(self, **query: Any) -> Any:
         return await self._get("/api/v1/status/analytics", query)
@@ -106,12 +176,16 @@ class Admin:
         return await self._transport.call("DELETE", path)
 
     async def retry_message(self, partition_id: str, transaction_id: str) -> Any:
+        """Push a dead message again, at the end of its partition."""
         path = f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}/retry"
         return await self._transport.call("POST", path, {})
 
-    async def move_message_to_dlq(self, partition_id: str, transaction_id: str) -> Any:
+    async def move_message_to_dlq(
+        self, partition_id: str, transaction_id: str, error: str | None = None
+    ) -> Any:
+        """Take a message out of its partition, to the dead letters of who has not passed it."""
         path = f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}/dlq"
-        return await self._transport.call("POST", path, {})
+        return await self._transport.call("POST", path, {"error": error} if error else {})
 
     async def refresh_consumer_stats(self) -> Any:
         return await self._transport.call("POST", "/api/v1/stats/refresh", {})
@@ -157,3 +231,20 @@ class Admin:
     async def discard_operation(self, operation_id: str) -> Any:
         path = f"/api/v1/operations/{quoted(operation_id)}/discard"
         return await self._transport.call("POST", path, {})
+
+
+def _letters(
+    queue: str | None,
+    group: str | None,
+    partition: str | None,
+    older_than_seconds: int | None,
+    limit: int | None,
+) -> dict[str, Any]:
+    given = {
+        "queue": queue,
+        "consumerGroup": group,
+        "partition": partition,
+        "olderThanSeconds": older_than_seconds,
+        "limit": limit,
+    }
+    return {name: value for name, value in given.items() if value is not None}

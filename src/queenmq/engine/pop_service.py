@@ -92,6 +92,23 @@ class PopService:
         """How many pops could be tried now and wait for a slot. Parked ones wait for messages."""
         return sum(min(pool.waiting_count, len(pool.ready)) for pool in self._board.dirty)
 
+    def count_waiting(self, key: PartitionKey | str, filters: tuple[str, str], group: str) -> int:
+        """How many pops of a group wait here that could get something of a partition, or of any
+        partition of a queue; filters are its namespace and task.
+        """
+        queue = key if isinstance(key, str) else key.queue
+        namespace, task = filters
+        count = 0
+        for pool in self._board.pools.of_queue(queue):
+            scope = pool.scope
+            is_near = scope.queue is not None or (
+                scope.namespace in (None, namespace) and scope.task in (None, task)
+            )
+            is_same = isinstance(key, str) or scope.partition in (None, key.partition)
+            if pool.consumer_group == group and is_near and is_same:
+                count += pool.waiting_count
+        return count
+
     # What the routes call.
 
     def submit(self, request: PopRequest) -> Intention:

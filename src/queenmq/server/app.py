@@ -14,6 +14,7 @@ from queenmq.errors import QueenError
 from queenmq.server import asgi
 from queenmq.server.error_responses import status_of
 from queenmq.server.failure_log import FailureLog
+from queenmq.server.inspection_wiring import Inspection
 from queenmq.server.queries import parse_path
 from queenmq.server.responses import json_answer
 from queenmq.server.routes.ack import AckRoute
@@ -65,6 +66,7 @@ class App:
         queues: QueueRoutes,
         groups: GroupRoutes,
         resources: ResourceRoutes,
+        inspection: Inspection,
         operations: OperationRoutes,
         system: SystemRoutes,
         health: HealthRoutes,
@@ -92,7 +94,7 @@ class App:
                 _route("/api/v1/resources/tasks", resources.tasks, "GET"),
                 *_group_routes(groups),
                 _route("/api/v1/queues/{queue:name}/clear", queues.clear, "DELETE"),
-                _route("/api/v1/dlq", queues.dead_letters, "GET"),
+                *_inspection_routes(inspection),
                 _route("/api/v1/operations", operations.list, "GET"),
                 _route("/api/v1/operations/stats", operations.stats, "GET"),
                 _route("/api/v1/operations/{operation_id}", operations.show, "GET"),
@@ -162,6 +164,34 @@ def _group_routes(groups: GroupRoutes) -> list[Route]:
         _route(on_queue, groups.delete_on_queue, "DELETE"),
         _route(top + "/{group:name}/subscription", groups.set_start, "POST"),
         _routes(top + "/{group:name}", GET=groups.show, DELETE=groups.delete),
+    ]
+
+
+def _inspection_routes(routes: Inspection) -> list[Route]:
+    """Longest paths first, because a name may hold slashes."""
+    messages, letters, traces, status, why = routes
+    message = "/api/v1/messages/{partition_id}/{transaction_id:name}"
+    on_queue = "/api/v1/status/queues/{queue:name}"
+    return [
+        _route("/api/v1/messages", messages.list, "GET"),
+        _route(message + "/retry", messages.retry, "POST"),
+        _route(message + "/dlq", messages.bury, "POST"),
+        _routes(message, GET=messages.show, DELETE=messages.delete),
+        _routes("/api/v1/dlq", GET=letters.list, DELETE=letters.purge),
+        _route("/api/v1/dlq/retry", letters.retry, "POST"),
+        _route("/api/v1/traces", traces.add, "POST"),
+        _route("/api/v1/traces/names", traces.names, "GET"),
+        _route("/api/v1/traces/by-name/{name:name}", traces.by_name, "GET"),
+        _route("/api/v1/traces/{partition_id}/{transaction_id:name}", traces.of_message, "GET"),
+        _route("/api/v1/resources/overview", status.overview, "GET"),
+        _route("/api/v1/stats/refresh", status.refresh, "POST"),
+        _route("/api/v1/status", status.status, "GET"),
+        _route("/api/v1/status/analytics", status.analytics, "GET"),
+        _route("/api/v1/status/buffers", status.buffers, "GET"),
+        _route("/api/v1/status/queues", status.queues, "GET"),
+        _route(on_queue + "/messages", messages.of_queue, "GET"),
+        _route(on_queue, status.queue, "GET"),
+        _route("/api/v1/why/{queue:name}", why.show, "GET"),
     ]
 
 

@@ -26,6 +26,7 @@ from queenmq.engine.push_spool import PushSpool
 from queenmq.engine.subscriptions import Subscriptions
 from queenmq.engine.transaction_service import TransactionService
 from queenmq.server.app import App
+from queenmq.server.inspection_wiring import make_inspection
 from queenmq.server.limits import pop_limits, push_limits
 from queenmq.server.load_wiring import make_load_manager
 from queenmq.server.metrics import BrokerMetrics
@@ -51,6 +52,7 @@ from queenmq.storage.message_store import PostgresMessageStore
 from queenmq.storage.operation_store import PostgresOperationStore
 from queenmq.storage.push_journal import SpoolJournal
 from queenmq.storage.spool import Spool, SpoolStats
+from queenmq.storage.trace_store import TraceStore
 from queenmq.storage.wake_listener import WakeListener
 
 
@@ -148,7 +150,10 @@ class Broker:
     ) -> None:
         settings = self._settings
         groups = GroupStore(self._database)
-        janitor = Janitor(admin, self._operation_store, admin)
+        traces = TraceStore(self._database)
+        janitor = Janitor(
+            admin, self._operation_store, admin, traces, trace_keep_s=settings.trace_retention_s
+        )
         self._runner = Runner([janitor, Switches(self._maintenance)])
         self._health = HealthRoutes(admin)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
@@ -165,6 +170,18 @@ class Broker:
                 on_deleted=self._group_deleted,
             ),
             resources=ResourceRoutes(groups, settings),
+            inspection=make_inspection(
+                settings,
+                self._database,
+                traces,
+                pop=self._pop,
+                load=self._load,
+                maintenance=self._maintenance,
+                spool_stats=self._spool_stats,
+                is_down=self._is_down,
+                count_messages=lambda: push.messages,
+                queue_max=self._queue_max,
+            ),
             operations=OperationRoutes(
                 self._operation_store,
                 self._operations,

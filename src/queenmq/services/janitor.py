@@ -30,22 +30,39 @@ class StageSweeper(Protocol):
     async def sweep_staged(self, *, older_than_s: int, limit: int) -> int: ...
 
 
+class TraceSweeper(Protocol):
+    """Where traces are."""
+
+    async def sweep_traces(self, *, older_than_s: int, limit: int) -> int: ...
+
+
 class Janitor:
-    """Forgets leases and operations that ended an hour ago, rows staged a day ago."""
+    """Forgets leases and operations that ended an hour ago, rows staged a day ago, old traces."""
 
     name = "janitor"
     interval_s = 300.0
 
     def __init__(
-        self, leases: LeaseSweeper, operations: OperationSweeper, stages: StageSweeper
+        self,
+        leases: LeaseSweeper,
+        operations: OperationSweeper,
+        stages: StageSweeper,
+        traces: TraceSweeper,
+        *,
+        trace_keep_s: int,
     ) -> None:
         self._leases = leases
         self._operations = operations
         self._stages = stages
+        self._traces = traces
+        self._trace_keep_s = trace_keep_s
 
     async def run_once(self) -> None:
         await self._leases.sweep_lease_partitions()
         while await self._operations.sweep(older_than_s=_KEEP_S, limit=_ROWS) == _ROWS:
             pass
         while await self._stages.sweep_staged(older_than_s=_KEEP_STAGED_S, limit=_ROWS) == _ROWS:
+            pass
+        keep_s = self._trace_keep_s
+        while await self._traces.sweep_traces(older_than_s=keep_s, limit=_ROWS) == _ROWS:
             pass

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -15,16 +14,6 @@ from queenmq.storage.sql_files import load_queries
 
 #: Removing takes 3 to 5 microseconds a message, in one transaction.
 _REMOVAL_TIMEOUT_S = 600.0
-
-
-class DeadLetterFilter(NamedTuple):
-    """Which dead letters to list; None means all."""
-
-    queue: str | None
-    consumer_group: str | None
-    partition: str | None
-    start: datetime | None
-    end: datetime | None
 
 
 class AdminStore:
@@ -89,15 +78,3 @@ class AdminStore:
             self._sql["sweep_staged"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
         return removed
-
-    async def list_dead_letters(
-        self, which: DeadLetterFilter, *, limit: int, offset: int
-    ) -> tuple[list[Mapping[str, Any]], int]:
-        """A page of dead letters, latest failure first, and how many there are in all."""
-        rows = await self._database.fetch(
-            self._sql["list_dead_letters"], *which, limit, offset, priority=OperationType.BACKGROUND
-        )
-        total = await self._database.fetch_value(
-            self._sql["count_dead_letters"], *which, priority=OperationType.BACKGROUND
-        )
-        return [dict(row) for row in rows], total

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from queen import Queen
 
 from tests.support.broker import unique
@@ -78,3 +80,53 @@ async def test_queues_namespaces_and_tasks_are_listed(client: Queen) -> None:
     spaces = (await client.admin.get_namespaces())["namespaces"]
     assert namespace in {one["namespace"] for one in spaces}
     assert task in {one["task"] for one in (await client.admin.get_tasks())["tasks"]}
+
+
+async def test_messages_are_inspected_deleted_buried_and_retried(client: Queen) -> None:
+    queue = unique()
+    for name in ("gone", "dead", "kept"):
+        await client.queue(queue).partition("p").push([{"transactionId": name, "data": name}])
+    listed = (await client.admin.list_messages(queue=queue, limit=10))["messages"]
+    assert [one["transactionId"] for one in listed] == ["kept", "dead", "gone"]
+    place = listed[0]["partitionId"]
+    assert (await client.admin.get_message(place, "dead"))["payload"] == "dead"
+    assert (await client.admin.delete_message(place, "gone"))["success"]
+    assert (await client.admin.move_message_to_dlq(place, "dead"))["success"]
+    letters = await client.queue(queue).dlq().limit(5).get()
+    assert [one["transactionId"] for one in letters["messages"]] == ["dead"]
+    assert (await client.admin.retry_message(place, "dead"))["success"]
+    messages = await client.queue(queue).batch(10).wait(False).pop()
+    assert [message["data"] for message in messages] == ["kept", "dead"]
+
+
+async def test_handler_records_a_trace_with_two_names(client: Queen) -> None:
+    queue, names = unique(), [unique("name"), unique("name")]
+    await client.queue(queue).push([{"data": 1}])
+    answers = []
+
+    async def handle(message: dict[str, Any]) -> None:
+        entry = {"traceName": names, "eventType": "step", "data": {"n": 1}}
+        answers.append(await message["trace"](entry))
+
+    await client.queue(queue).limit(1).consume(handle)
+    assert [answer["success"] for answer in answers] == [True]
+    (one,) = (await client.admin.get_traces_by_name(names[0], limit=5))["traces"]
+    assert (one["data"], one["trace_names"]) == ({"n": 1}, sorted(names))
+    same = await client.admin.get_traces_for_message(one["partition_id"], one["transaction_id"])
+    assert [trace["id"] for trace in same["traces"]] == [one["id"]]
+    listed = (await client.admin.get_trace_names(limit=10))["trace_names"]
+    assert set(names) <= {trace["trace_name"] for trace in listed}
+
+
+async def test_overview_status_and_analytics_are_answered(client: Queen) -> None:
+    queue = unique()
+    await _push(client, queue, 2)
+    assert (await client.admin.refresh_consumer_stats())["success"]
+    assert (await client.admin.get_overview())["queues"] >= 1
+    assert (await client.admin.get_status(queue=queue))["messages"]["pending"] == 2
+    listed = await client.admin.get_queue_stats(limit=1)
+    assert [one["name"] for one in listed["queues"]] == [queue]
+    detail = await client.admin.get_queue_detail(queue)
+    assert [one["name"] for one in detail["partitions"]] == ["p0", "p1"]
+    points = (await client.admin.get_analytics(queue=queue, interval="day"))["dataPoints"]
+    assert sum(point["messages"] for point in points) == 2

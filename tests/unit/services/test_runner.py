@@ -143,6 +143,7 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
     sweeps: list[str] = []
     left = [5_000, 5_000, 17]
     staged = [5_000, 0]
+    traces = [5_000, 5_000, 4_999]
 
     class Store:
         async def sweep_lease_partitions(self) -> None:
@@ -156,8 +157,12 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
             sweeps.append("stages")
             return staged.pop(0)
 
-    janitor = Janitor(Store(), Store(), Store())
+        async def sweep_traces(self, *, older_than_s: int, limit: int) -> int:
+            sweeps.append(f"traces of {older_than_s} s")
+            return traces.pop(0)
+
+    janitor = Janitor(Store(), Store(), Store(), Store(), trace_keep_s=60)
     await janitor.run_once()
-    expected = ["leases", *["operations"] * 3, *["stages"] * 2]
+    expected = ["leases", *["operations"] * 3, *["stages"] * 2, *["traces of 60 s"] * 3]
     assert sweeps == expected, "until less than a full page is left"
     assert janitor.interval_s > 0

@@ -1,10 +1,8 @@
-"""Queue administration: configure, delete, clear; and the dead letters."""
+"""Queue administration: configure, delete, clear."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -12,12 +10,11 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.errors import InvalidRequest, NotFound
-from queenmq.server.checks import check_name, check_text, shown
-from queenmq.server.queries import parse_integer, parse_query, parse_time
+from queenmq.server.checks import check_name, shown
+from queenmq.server.queries import parse_integer, parse_query
 from queenmq.server.responses import json_answer, read_request
-from queenmq.server.routes.transactions import iso
 from queenmq.settings import Settings
-from queenmq.storage.admin_store import AdminStore, DeadLetterFilter
+from queenmq.storage.admin_store import AdminStore
 
 #: Elements of one list.
 PAGE_MAX = 10_000
@@ -81,47 +78,12 @@ class QueueRoutes:
             {"success": True, "queue": name, "partition": partition, "messagesDeleted": removed}
         )
 
-    async def dead_letters(self, request: Request) -> Response:
-        """A page of dead letters, latest failure first."""
-        query = parse_query(request.scope["query_string"])
-        which = DeadLetterFilter(
-            queue=check_text("queue", query.get("queue")) or None,
-            consumer_group=check_text("consumerGroup", query.get("consumerGroup")) or None,
-            partition=check_text("partition", query.get("partition")) or None,
-            start=_time(query, "from"),
-            end=_time(query, "to"),
-        )
-        limit, offset = parse_page(query)
-        rows, total = await self._store.list_dead_letters(which, limit=limit, offset=offset)
-        return json_answer(
-            {
-                "messages": [_dead_letter(row) for row in rows],
-                "total": total,
-                "pagination": {"limit": limit, "offset": offset},
-            }
-        )
 
-
-def _dead_letter(row: Any) -> dict[str, Any]:
-    return {
-        "id": row["id"],
-        "transactionId": row["transaction_id"],
-        "partitionId": row["partition_id"],
-        "queue": row["queue"],
-        "partition": row["partition"],
-        "consumerGroup": row["consumer_group"],
-        "errorMessage": row["error_message"],
-        "retryCount": row["retry_count"],
-        "data": msgspec.Raw(row["payload"].encode()),
-        "producerSub": row["producer_sub"],
-        "createdAt": iso(row["created_at"]),
-        "failedAt": iso(row["failed_at"]),
-    }
-
-
-def parse_page(query: dict[str, str], *, default: int = 100) -> tuple[int, int]:
+def parse_page(
+    query: dict[str, str], *, default: int = 100, limit_max: int = PAGE_MAX
+) -> tuple[int, int]:
     """Limit and offset of a list."""
-    return _page(query, "limit", default, PAGE_MAX), _page(query, "offset", 0, _OFFSET_MAX)
+    return _page(query, "limit", default, limit_max), _page(query, "offset", 0, _OFFSET_MAX)
 
 
 def _page(query: dict[str, str], field: str, default: int, largest: int) -> int:
@@ -129,7 +91,3 @@ def _page(query: dict[str, str], field: str, default: int, largest: int) -> int:
     if not 0 <= number <= largest:
         raise InvalidRequest(f"{field} {number} is out of range; use 0 to {largest}")
     return number
-
-
-def _time(query: dict[str, str], field: str) -> datetime | None:
-    return parse_time(field, query[field]) if query.get(field) else None

@@ -1,5 +1,6 @@
 -- Drop all messages of a queue, or of one partition of it (p_partition_name NULL: all), with their dead
--- letters and what waits to be stored. Sequence numbers go on where they were, so cursors stay valid; leases end.
+-- letters, traces and what waits to be stored. Sequence numbers go on where they were, so cursors stay valid;
+-- leases end.
 -- Result: the number of messages removed; NULL when the queue or partition does not exist.
 -- Locks: operations in id order, lookup rows in partition id order, then cursor rows in (partition id, group)
 -- order.
@@ -29,6 +30,8 @@ BEGIN
         SELECT id FROM queen.operation_queue
         WHERE partition_id = ANY (v_partition_ids) AND is_blocking FOR UPDATE SKIP LOCKED);
     DELETE FROM queen.dead_letter_queue WHERE partition_id = ANY (v_partition_ids);
+    DELETE FROM queen.message_traces WHERE partition_id = ANY (v_partition_ids);
+    DELETE FROM queen.removed_messages WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_lookup SET first_seq = last_seq + 1 WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_consumers pc
     SET cursor_seq = greatest(pc.cursor_seq, l.last_seq), lease_id = NULL, lease_expires_at = NULL,

@@ -1,5 +1,5 @@
--- Remove a queue with its partitions, messages, waiting operations, cursors, dead letters and remembered
--- starts.
+-- Remove a queue with its partitions, messages, waiting operations, cursors, dead letters, traces and
+-- remembered starts.
 -- Result: whether it existed.
 -- Locks: the queue's row first, so that nobody adds a partition; then metadata rows in key order; its operations;
 -- then the lookup rows in partition id order, so that a push in flight is stored and removed, and a later one
@@ -28,6 +28,8 @@ BEGIN
     DELETE FROM queen.lease_partitions WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.partition_consumers WHERE queue_id = v_queue_id;
     DELETE FROM queen.dead_letter_queue WHERE queue_id = v_queue_id;
+    DELETE FROM queen.message_traces WHERE partition_id = ANY (v_partition_ids);
+    DELETE FROM queen.removed_messages WHERE partition_id = ANY (v_partition_ids);
     -- One that was queued since the first look and is being run waits for us, and then finds its partition
     -- gone (run_operations).
     DELETE FROM queen.operation_queue WHERE id IN (

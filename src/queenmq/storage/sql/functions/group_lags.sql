@@ -16,11 +16,15 @@ RETURNS TABLE (
 )
 LANGUAGE sql STABLE
 AS $$
-    SELECT c.consumer_group::text, c.queue_id, c.partition_id, l.last_seq - a.seq, m.created_at,
+    SELECT c.consumer_group::text, c.queue_id, c.partition_id, l.last_seq - a.seq - g.removed, m.created_at,
            c.last_consumed_at, c.total_consumed, coalesce(c.lease_expires_at > now(), false)
     FROM queen.partition_consumers c
     JOIN queen.partition_lookup l ON l.partition_id = c.partition_id
     CROSS JOIN LATERAL (SELECT greatest(c.cursor_seq, l.first_seq - 1) AS seq) a
+    LEFT JOIN (
+        SELECT x.partition_id, array_agg(x.seq) AS seqs FROM queen.removed_messages x GROUP BY x.partition_id
+    ) r ON r.partition_id = l.partition_id
+    CROSS JOIN LATERAL (SELECT count(*) AS removed FROM unnest(r.seqs) AS u (seq) WHERE u.seq > a.seq) g
     LEFT JOIN LATERAL (
         SELECT x.created_at FROM queen.messages x
         WHERE x.partition_id = c.partition_id AND x.seq > a.seq AND l.last_seq > a.seq

@@ -22,12 +22,15 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended(b.id::text, 0))
     FROM unnest(v_bounded) WITH ORDINALITY AS b (id, n) ORDER BY b.n;
     WITH waiting AS (
-        SELECT l.queue_id, sum(l.last_seq - greatest(l.first_seq - 1, c.cursor_seq)) AS messages
+        SELECT l.queue_id, sum(l.last_seq - a.seq - (
+                   SELECT count(*) FROM queen.removed_messages r
+                   WHERE r.partition_id = l.partition_id AND r.seq > a.seq)) AS messages
         FROM queen.partition_lookup l
         LEFT JOIN LATERAL (
             SELECT min(pc.cursor_seq) AS cursor_seq FROM queen.partition_consumers pc
             WHERE pc.partition_id = l.partition_id
         ) c ON true
+        CROSS JOIN LATERAL (SELECT greatest(l.first_seq - 1, c.cursor_seq) AS seq) a
         WHERE l.queue_id = ANY (v_bounded)
         GROUP BY l.queue_id
     ), asked AS (

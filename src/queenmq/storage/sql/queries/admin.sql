@@ -43,25 +43,3 @@ SELECT count(*) FROM removed;
 -- name: sweep_single_writes
 DELETE FROM queen.spark_commits
 WHERE query_id >= 'once:' AND query_id < 'once;' AND committed_at < now() - make_interval(secs => $1);
-
--- name: list_dead_letters
-SELECT d.message_id::text AS id, d.transaction_id::text, d.partition_id::text, q.name::text AS queue,
-       p.name::text AS partition, d.consumer_group::text, d.error_message, d.retry_count,
-       d.payload::text AS payload, d.is_encrypted, d.producer_sub, d.created_at, d.failed_at
-FROM queen.dead_letter_queue d
-JOIN queen.partitions p ON p.id = d.partition_id
-JOIN queen.queues q ON q.id = d.queue_id
-WHERE ($1::text IS NULL OR q.name = $1) AND ($2::text IS NULL OR d.consumer_group = $2)
-  AND ($3::text IS NULL OR p.name = $3)
-  AND ($4::timestamptz IS NULL OR d.failed_at >= $4) AND ($5::timestamptz IS NULL OR d.failed_at <= $5)
-ORDER BY d.failed_at DESC, d.partition_id, d.consumer_group, d.seq DESC
-LIMIT $6 OFFSET $7;
-
--- name: count_dead_letters
-SELECT count(*)
-FROM queen.dead_letter_queue d
-JOIN queen.partitions p ON p.id = d.partition_id
-JOIN queen.queues q ON q.id = d.queue_id
-WHERE ($1::text IS NULL OR q.name = $1) AND ($2::text IS NULL OR d.consumer_group = $2)
-  AND ($3::text IS NULL OR p.name = $3)
-  AND ($4::timestamptz IS NULL OR d.failed_at >= $4) AND ($5::timestamptz IS NULL OR d.failed_at <= $5);

@@ -1,0 +1,75 @@
+-- name: add_trace
+SELECT queen.add_trace($1, $2, $3, $4, $5, $6);
+
+-- name: list_message_traces
+SELECT t.id::text, t.event_type, t.data::text AS data, t.consumer_group::text, t.created_at, n.names
+FROM queen.message_traces t
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(x.trace_name::text ORDER BY x.trace_name), '{}') AS names
+    FROM queen.message_trace_names x WHERE x.trace_id = t.id
+) n
+WHERE t.partition_id = $1 AND t.transaction_id = $2
+ORDER BY t.created_at, t.id
+LIMIT $3;
+
+-- name: list_named_traces
+SELECT t.id::text, t.transaction_id::text, t.partition_id::text, t.event_type, t.data::text AS data,
+       t.consumer_group::text, t.created_at, q.name::text AS queue_name, p.name::text AS partition_name,
+       -- Not the large ones: a page has up to a thousand of them.
+       CASE WHEN octet_length(m.payload::text) <= $4 THEN m.payload::text END AS payload, o.names
+FROM (
+    SELECT x.trace_id, x.created_at FROM queen.message_trace_names x
+    WHERE x.trace_name = $1
+    ORDER BY x.created_at DESC, x.trace_id
+    LIMIT $2 OFFSET $3
+) n
+JOIN queen.message_traces t ON t.id = n.trace_id
+JOIN queen.partitions p ON p.id = t.partition_id
+JOIN queen.queues q ON q.id = p.queue_id
+LEFT JOIN queen.messages m ON m.partition_id = t.partition_id AND m.seq = t.seq
+CROSS JOIN LATERAL (
+    SELECT array_agg(x.trace_name::text ORDER BY x.trace_name) AS names
+    FROM queen.message_trace_names x WHERE x.trace_id = t.id
+) o
+ORDER BY n.created_at DESC, n.trace_id;
+
+-- name: count_named_traces
+SELECT count(*) FROM queen.message_trace_names WHERE trace_name = $1;
+
+-- name: list_trace_names
+-- Of the newest ones only: names may be as many as messages.
+SELECT n.trace_name::text, count(*) AS trace_count, count(DISTINCT (n.partition_id, n.seq)) AS message_count,
+       max(n.created_at) AS last_seen
+FROM (SELECT * FROM queen.message_trace_names x ORDER BY x.created_at DESC LIMIT $3) n
+GROUP BY n.trace_name
+ORDER BY max(n.created_at) DESC, n.trace_name
+LIMIT $1 OFFSET $2;
+
+-- name: count_trace_names
+SELECT count(DISTINCT n.trace_name)
+FROM (SELECT x.trace_name FROM queen.message_trace_names x ORDER BY x.created_at DESC LIMIT $1) n;
+
+-- name: sweep_traces
+WITH removed AS (
+    DELETE FROM queen.message_traces
+    WHERE id IN (SELECT t.id FROM queen.message_traces t
+                 WHERE t.created_at < now() - make_interval(secs => $1)
+                 ORDER BY t.created_at LIMIT $2
+                 -- Waits for nobody, so that the order of the rows is of no matter.
+                 FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) FROM removed;
+
+-- name: sweep_removed_messages
+WITH removed AS (
+    DELETE FROM queen.removed_messages
+    WHERE (partition_id, seq) IN (
+        SELECT r.partition_id, r.seq FROM queen.removed_messages r
+        LEFT JOIN queen.partition_lookup l ON l.partition_id = r.partition_id
+        WHERE l.partition_id IS NULL OR r.seq < l.first_seq
+        LIMIT $1
+        FOR UPDATE OF r SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) FROM removed;
