@@ -26,6 +26,7 @@ async def test_queue_shows_its_partitions_with_their_counts(api: Api) -> None:
     found = await get(api, f"queues/{queue}")
     assert (found["id"], found["name"]) == (ids["queueId"], queue)
     assert (found["namespace"], found["task"]) == ("n", "t")
+    assert found["options"] == ids["options"] and found["options"]["retryDelay"] == 600_000
     default, place = found["partitions"]
     nothing = {name: 0 for name in default["stats"]}
     counts = {**nothing, "total": 6, "pending": 2, "processing": 1, "completed": 3, "deadLetter": 1}

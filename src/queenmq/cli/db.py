@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,10 @@ import typer
 
 from queenmq import settings
 from queenmq.cli.database_url import find_url
+from queenmq.cli.exits import FOUND
+from queenmq.cli.output import Column, Output
+from queenmq.cli.session import command
+from queenmq.cli.times import age
 from queenmq.clock import now_ms
 from queenmq.errors import QueenError, SettingsError
 
@@ -37,7 +40,7 @@ def url(
 ) -> None:
     """Print the URL of the embedded PostgreSQL, for a second broker, psql or Spark.
 
-    Example: psql "$(queen db url --data-dir ./queen-data)"
+    Example: queen db url --data-dir ./queen-data
     """
     from queenmq.storage.embedded import read_url
 
@@ -51,7 +54,7 @@ def migrate(
 ) -> None:
     """Bring the schema of a database up to date, as every start of a broker does.
 
-    Example: queen db migrate --database-url postgresql://localhost/queen
+    Example: queen db migrate --database-url "$(queen db url)"
     """
     import asyncio
 
@@ -64,15 +67,13 @@ def migrate(
     print("\n".join(applied) if applied else "nothing to do: the schema is up to date")
 
 
-@app.command()
+@command(app)
 def check(
-    database_url: str | None = _DATABASE_URL,
-    data_dir: str | None = _DATA_DIR,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object instead of text."),
+    out: Output, database_url: str | None = _DATABASE_URL, data_dir: str | None = _DATA_DIR
 ) -> None:
     """Look for rows that do not fit together; changes nothing and disturbs no broker.
 
-    Exit code 0 when all is well, 1 when something was found, 2 when it could not look.
+    Exit code 0 when all is well, 6 when something was found, any other when it could not look.
 
     Example: queen db check --data-dir ./queen-data
     """
@@ -80,14 +81,37 @@ def check(
 
     from queenmq.storage import lookup_care
 
-    try:
-        findings = asyncio.run(lookup_care.check(find_url(database_url, data_dir)))
-    except QueenError as error:
-        print(f"queen: {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
-    print(_as_json(findings) if as_json else _as_text(findings))
+    findings = asyncio.run(lookup_care.check(find_url(database_url, data_dir)))
+    if out.is_human:
+        print(_as_text(findings))
+    else:
+        out.value(_as_value(findings))
     if any(finding.total for finding in findings):
-        raise typer.Exit(1)
+        raise typer.Exit(FOUND)
+
+
+@command(app, "vacuum-report")
+def vacuum_report(
+    out: Output, database_url: str | None = _DATABASE_URL, data_dir: str | None = _DATA_DIR
+) -> None:
+    """Show dead rows, autovacuum and sizes of the tables, and what keeps dead rows alive.
+
+    Example: queen db vacuum-report --data-dir ./queen-data
+    """
+    import asyncio
+
+    from queenmq.storage.vacuum_report import vacuum_report
+
+    found = asyncio.run(vacuum_report(find_url(database_url, data_dir)))
+    if not out.is_human:
+        out.value(found)
+        return
+    out.rows(found["tables"], _VACUUM_COLUMNS)
+    if not found["server"]["isAutovacuumOn"]:
+        print("autovacuum is off; switch it on, or dead rows stay for ever")
+    for holder in found["holders"]:
+        since = f", open for {age(holder['seconds'])}" if holder["seconds"] is not None else ""
+        print(f"{holder['what']} keeps dead rows of {holder['xidAge']} transactions{since}")
 
 
 @app.command(name="resync-lookup")
@@ -147,7 +171,7 @@ def _as_text(findings: list[Finding]) -> str:
     return "\n".join(lines)
 
 
-def _as_json(findings: list[Finding]) -> str:
+def _as_value(findings: list[Finding]) -> dict[str, object]:
     kinds = {
         kind.name: {
             "what": kind.what,
@@ -157,4 +181,29 @@ def _as_json(findings: list[Finding]) -> str:
         }
         for kind, total, examples in findings
     }
-    return json.dumps({"isWell": not any(found.total for found in findings), "kinds": kinds})
+    return {"isWell": not any(found.total for found in findings), "kinds": kinds}
+
+
+def _bytes(count: int) -> str:
+    """A size for people."""
+    size = float(count)
+    for unit in ("B", "kB", "MB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GB"
+
+
+_VACUUM_COLUMNS = [
+    Column("table", "TABLE"),
+    Column("liveRows", "ROWS"),
+    Column("deadRows", "DEAD"),
+    Column("vacuumAtDeadRows", "VACUUM AT"),
+    Column("vacuums", "VACUUMS"),
+    Column("lastVacuum", "LAST VACUUM"),
+    Column("tableBytes", "TABLE SIZE", _bytes),
+    Column("indexBytes", "INDEXES", _bytes),
+    Column("updates", "UPDATES"),
+    Column("hotUpdates", "HOT"),
+    Column("xidAge", "XID AGE"),
+]

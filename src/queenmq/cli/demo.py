@@ -9,13 +9,15 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from queenmq import Message, Queen
 from queenmq.clock import now_ms
 from queenmq.errors import QueenError
+
+if TYPE_CHECKING:
+    from queenmq import Message, Queen
 
 _QUEUE = "demo.orders"
 _GROUPS = ("billing", "shipping")
@@ -27,7 +29,7 @@ def demo(
 ) -> None:
     """Start a broker, push orders and consume them with two groups; then check that all arrived.
 
-    Example: queen demo --seconds 5
+    Example: queen demo --seconds 2
     """
     with _broker() as url:
         print(f"A broker with its own PostgreSQL serves {url}")
@@ -44,15 +46,16 @@ def _broker() -> Iterator[str]:
         process = subprocess.Popen(
             [*command, "--log-level", "warning"], stdout=subprocess.PIPE, text=True
         )
-        try:
-            assert process.stdout is not None
-            ready = process.stdout.readline()
-            if "ready on " not in ready:
-                raise QueenError("the demo's broker did not start; its log is above")
-            yield ready.rpartition(" ")[2].strip()
-        finally:
-            process.terminate()
-            process.wait()
+        assert process.stdout is not None
+        with process.stdout:
+            try:
+                ready = process.stdout.readline()
+                if "ready on " not in ready:
+                    raise QueenError("the demo's broker did not start; its log is above")
+                yield ready.rpartition(" ")[2].strip()
+            finally:
+                process.terminate()
+                process.wait()
 
 
 class Traffic:
@@ -67,6 +70,8 @@ class Traffic:
 
     async def run(self, seconds: int) -> None:
         """Push for so long, then let the groups catch up."""
+        from queenmq import Queen
+
         end_ms = now_ms() + seconds * 1000
         async with Queen(self._url) as queen:
             consumers = [asyncio.create_task(self._consume(queen, group)) for group in _GROUPS]

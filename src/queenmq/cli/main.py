@@ -4,12 +4,34 @@ them.
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 
 import typer
 
 from queenmq import __version__
-from queenmq.cli import db, demo, ops, pipeline, serve
+from queenmq.cli import (
+    apply,
+    bench,
+    context,
+    db,
+    demo,
+    dlq,
+    groups,
+    maintenance,
+    messages,
+    ops,
+    pipeline,
+    pop,
+    push,
+    queues,
+    serve,
+    status,
+    tail,
+    top,
+)
+from queenmq.cli.exits import ERROR, INTERRUPTED, OK, PIPE_CLOSED, USAGE, code_of, line_of
 from queenmq.errors import QueenError
 
 app = typer.Typer(
@@ -17,11 +39,23 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
 app.command(name="serve")(serve.serve)
 app.command(name="demo")(demo.demo)
-app.add_typer(db.app, name="db")
+for module in (push, pop, tail, status, apply, bench, top):
+    module.register(app)
+app.add_typer(queues.app, name="queues")
+queues.register(app)
+app.add_typer(groups.app, name="groups")
+groups.register(app)
+app.add_typer(messages.app, name="messages")
+app.add_typer(messages.trace, name="trace")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(ops.app, name="ops")
+app.add_typer(maintenance.app, name="maintenance")
+app.add_typer(db.app, name="db")
+app.add_typer(context.app, name="context")
 app.add_typer(pipeline.app, name="pipeline")
 
 
@@ -36,9 +70,51 @@ def root(
 
 
 def main() -> None:
-    """Run a command; an error we know is one line on standard error and exit code 1."""
+    """Run the command of this process."""
+    code = run()
     try:
-        app()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _pipe_closed()
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code. What went wrong is one line on standard error."""
+    try:
+        code = app(arguments, prog_name="queen", standalone_mode=False)
+        return code if isinstance(code, int) else OK
     except QueenError as error:
-        print(f"queen: {error}", file=sys.stderr)
-        sys.exit(1)
+        return _told(line_of(error), code_of(error))
+    except typer.TyperException as error:
+        return _refuse(error)
+    except typer.Abort:
+        return _told("stopped; nothing was done", ERROR)
+    except SystemExit as error:
+        # Typer ends so when the reader of the output has gone.
+        if isinstance(error.__context__, BrokenPipeError):
+            return _pipe_closed()
+        raise
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _refuse(error: typer.TyperException) -> int:
+    """A command line that cannot be used; one without a command gets the help instead."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return USAGE
+    ctx = getattr(error, "ctx", None)
+    where = ctx.command_path if ctx is not None else "queen"
+    text = " ".join(error.format_message().split()).rstrip(".")
+    return _told(f"{text}; see {where} --help", error.exit_code)
+
+
+def _told(line: str, code: int) -> int:
+    print(f"queen: {line}", file=sys.stderr)
+    return code
+
+
+def _pipe_closed() -> int:
+    # What is still buffered has no reader; the interpreter would complain about it at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED

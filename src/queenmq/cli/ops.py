@@ -2,103 +2,100 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from queenmq.client.sync import SyncQueen
+from queenmq.cli.output import Column, cell
+from queenmq.cli.session import Session, Yes, command, confirm
+from queenmq.cli.times import age
 
 app = typer.Typer(help="Pushes that wait to be stored.", no_args_is_help=True)
 
-_URL = typer.Option("http://127.0.0.1:6632", help="The broker to ask.", envvar="QUEEN_URL")
-_JSON = typer.Option(False, "--json", help="The answer as JSON.")
-_ID = typer.Argument(help="The operation's id.", metavar="ID")
+OperationId = Annotated[str, typer.Argument(help="The operation's id.", metavar="ID")]
 
-_COLUMNS = ("id", "status", "queue", "partition", "seq", "itemCount", "retryCount", "error")
+_COLUMNS = [
+    Column("id", "ID"),
+    Column("status", "STATUS"),
+    Column("queue", "QUEUE"),
+    Column("partition", "PARTITION"),
+    Column("seq", "SEQ"),
+    Column("itemCount", "ITEMS"),
+    Column("retryCount", "RETRIES"),
+    Column("error", "ERROR"),
+]
 
 
-@app.command(name="list")
+@command(app, "list")
 def list_(
-    url: str = _URL,
-    status: str | None = typer.Option(
-        None, help="pending, processing, completed, failed or discarded."
-    ),
-    queue: str | None = typer.Option(None, help="Of this queue only."),
-    limit: int = typer.Option(100, help="Most lines."),
-    as_json: bool = _JSON,
+    session: Session,
+    status: Annotated[
+        str | None, typer.Option(help="pending, processing, completed, failed or discarded.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option(help="Of this queue only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most lines.")] = 100,
 ) -> None:
     """List operations, newest first.
 
     Example: queen ops list --status failed
     """
-    with SyncQueen(url) as queen:
-        answer = queen.admin.list_operations(status=status, queue=queue, limit=limit)
-    if as_json:
-        print(json.dumps(answer, indent=2))
-        return
-    print_table(_COLUMNS, answer["operations"])
-    print(f"{len(answer['operations'])} of {answer['total']}")
+    found = session.queen.admin.list_operations(status=status, queue=queue, limit=limit)
+    session.out.rows(found["operations"], _COLUMNS)
+    if found["total"] > len(found["operations"]):
+        session.out.note(f"{len(found['operations'])} of {found['total']}; see --limit")
 
 
-@app.command()
-def show(operation_id: str = _ID, url: str = _URL) -> None:
+@command(app)
+def show(session: Session, operation_id: OperationId) -> None:
     """Show one operation, with the result of each item once it is completed.
 
     Example: queen ops show 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """
-    with SyncQueen(url) as queen:
-        print(json.dumps(queen.admin.get_operation(operation_id), indent=2))
+    found = session.queen.admin.get_operation(operation_id)
+    session.out.thing(found, [Column(name, name) for name in found])
 
 
-@app.command()
-def stats(url: str = _URL) -> None:
+@command(app)
+def stats(session: Session) -> None:
     """Show how many wait, how old they are and how fast they are run.
 
     Example: queen ops stats
     """
-    with SyncQueen(url) as queen:
-        print(json.dumps(queen.admin.get_operation_stats(), indent=2))
+    found = session.queen.admin.get_operation_stats()
+    columns = [
+        Column("depth", "WAITING"),
+        Column("oldestAgeSeconds", "OLDEST", age),
+        Column("drainRate", "PER SECOND"),
+        Column("pressure", "PRESSURE"),
+        *(Column(f"byStatus.{name}", name.upper(), _sum) for name in found["byStatus"]),
+    ]
+    session.out.thing(found, columns)
 
 
-@app.command()
-def retry(operation_id: str = _ID, url: str = _URL) -> None:
+@command(app)
+def retry(session: Session, operation_id: OperationId) -> None:
     """Let a failed operation run again.
 
     Example: queen ops retry 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """
-    with SyncQueen(url) as queen:
-        _print_status(queen.admin.retry_operation(operation_id))
+    _tell(session, session.queen.admin.retry_operation(operation_id))
 
 
-@app.command()
-def discard(
-    operation_id: str = _ID,
-    url: str = _URL,
-    yes: bool = typer.Option(False, "--yes", help="Do not ask."),
-) -> None:
+@command(app)
+def discard(session: Session, operation_id: OperationId, yes: Yes = False) -> None:
     """Drop a failed operation with the messages it would have pushed.
 
     Example: queen ops discard --yes 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """
-    if not yes:
-        typer.confirm(f"Drop operation {operation_id} and its messages for good?", abort=True)
-    with SyncQueen(url) as queen:
-        _print_status(queen.admin.discard_operation(operation_id))
+    confirm(f"Drop operation {operation_id} and its messages for good?", yes=yes)
+    _tell(session, session.queen.admin.discard_operation(operation_id))
 
 
-def _print_status(answer: Any) -> None:
-    print(f"operation {answer['id']} is {answer['status']}")
+def _tell(session: Session, answer: Any) -> None:
+    session.out.done(f"operation {answer['id']} is {answer['status']}", answer)
 
 
-def print_table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    """Columns as wide as they need to be."""
-    lines = [columns, *([_text(row[name]) for name in columns] for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).replace("\n", " ")
+def _sum(value: Any) -> str:
+    if not isinstance(value, dict):
+        return cell(value)
+    return f"{value['operations']} operations, {value['items']} items"

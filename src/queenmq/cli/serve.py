@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from queenmq import log, settings
-from queenmq.errors import QueenError, SettingsError
+from queenmq.errors import QueenError, SettingsError, StorageUnavailable
 
 if TYPE_CHECKING:
     from queenmq.storage.embedded import EmbeddedPostgres
@@ -58,7 +58,12 @@ def serve(
         config=config,
     )
     log.configure(level=loaded.log_level, log_format=loaded.log_format)
-    sys.exit(0 if _run(loaded) else 1)
+    try:
+        is_well = _run(loaded)
+    except StorageUnavailable as error:
+        # A start that fails has one exit code, whatever stopped it.
+        raise QueenError(str(error)) from error
+    sys.exit(0 if is_well else 1)
 
 
 def _run(loaded: settings.Settings) -> bool:

@@ -1,23 +1,21 @@
 """What all jobs of the command line share: their options, the session, progress, summary and exit
-code.
-
-Exit code 0: done. 1: done, and something is wrong with what was found. 2: it could not be done.
+code, which is 6 when the job was done and found something wrong.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
-import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from queenmq.cli.database_url import find_url
-from queenmq.errors import InvalidRequest, QueenError
+from queenmq.cli.declaring import Command, declare, parameter
+from queenmq.cli.exits import FOUND, UsageProblem
+from queenmq.cli.output import Format, Output
+from queenmq.errors import InvalidRequest, SettingsError
 
 if TYPE_CHECKING:
     from queenmq.spark.jobs.job import Job, Summary
@@ -58,9 +56,9 @@ class Common:
         bool, typer.Option("--dry-run", help="Show what would be done.", rich_help_panel=_PANEL)
     ] = False
     output: Annotated[
-        Literal["table", "json"],
-        typer.Option("-o", "--output", help="How to print the summary.", rich_help_panel=_PANEL),
-    ] = "table"
+        Format,
+        typer.Option("--output", "-o", help="table, json or ndjson.", rich_help_panel=_PANEL),
+    ] = Format.TABLE
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.", rich_help_panel=_PANEL)] = (
         False
     )
@@ -80,42 +78,32 @@ class Common:
         return found
 
 
-def job_command(function: Callable[..., Job]) -> Callable[..., None]:
+def job_command(function: Callable[..., Job]) -> Command:
     """Make a command of a function that takes `Common` and options and gives a job.
 
     The options of `Common` join the command's own; everything that can be wrong with them is
     said before Spark, which takes seconds, is started.
     """
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    common = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation
-        )
-        for field, annotation in zip(
-            fields(Common), inspect.get_annotations(Common, eval_str=True).values(), strict=True
-        )
-    ]
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+    kinds = inspect.get_annotations(Common, eval_str=True)
+    common = [parameter(field.name, kinds[field.name], field.default) for field in fields(Common)]
 
-    @functools.wraps(function)
     def command(**values: Any) -> None:
         shared = Common(**{field.name: values.pop(field.name) for field in fields(Common)})
         try:
-            summary = _run(function(shared, **values), shared)
-        except QueenError as error:
-            print(f"queen: {error}", file=sys.stderr)
-            raise typer.Exit(2) from error
+            job = function(shared, **values)
+            config = shared.settings()
+        except (InvalidRequest, SettingsError) as error:
+            raise UsageProblem(str(error)) from error
+        summary = _run(job, shared, config)
         _show(summary, shared)
         if not summary.is_ok:
-            raise typer.Exit(1)
+            raise typer.Exit(FOUND)
 
-    del command.__wrapped__  # its signature is not the command's
-    keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-    command.__signature__ = inspect.Signature(keyword_only + common)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in keyword_only + common}
-    return command
+    return declare(command, own + common, like=function)
 
 
-def _run(job: Job, shared: Common) -> Summary:
+def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
     from queenmq.cli.pipeline.progress import watching
     from queenmq.spark.session import session
 
@@ -125,7 +113,7 @@ def _run(job: Job, shared: Common) -> Summary:
             "queen-pipeline",
             master=shared.master,
             remote=shared.remote,
-            config=_CALM | shared.settings(),
+            config=_CALM | config,
         )
         try:
             return job.plan(spark) if shared.dry_run else job.run(spark, progress)
@@ -134,14 +122,15 @@ def _run(job: Job, shared: Common) -> Summary:
 
 
 def _show(summary: Summary, shared: Common) -> None:
-    if shared.output == "json":
-        tables = {
-            name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-            for name, table in summary.tables.items()
-        }
-        answer = {"job": summary.job, "isOk": summary.is_ok, "isPlan": shared.dry_run}
-        print(json.dumps({**answer, "figures": dict(summary.figures), **tables}, default=str))
-        return
-    from queenmq.cli.pipeline.progress import print_summary
+    out = Output(shared.output)
+    if out.is_human:
+        from queenmq.cli.pipeline.progress import print_summary
 
-    print_summary(summary, is_plan=shared.dry_run)
+        print_summary(summary, is_plan=shared.dry_run)
+        return
+    tables = {
+        name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        for name, table in summary.tables.items()
+    }
+    answer = {"job": summary.job, "isOk": summary.is_ok, "isPlan": shared.dry_run}
+    out.value({**answer, "figures": dict(summary.figures), **tables})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -54,7 +55,10 @@ class ResourceRoutes:
         totals = {
             name: sum(partition["stats"][name] for partition in partitions) for name in _COUNTERS
         }
-        return json_answer({**_head(queue), "partitions": partitions, "totals": totals})
+        options = msgspec.Raw(queue["options"].encode())
+        return json_answer(
+            {**_head(queue), "options": options, "partitions": partitions, "totals": totals}
+        )
 
     async def namespaces(self, request: Request) -> Response:
         """The namespaces that queues name."""

@@ -83,7 +83,16 @@ ORDER BY q.created_at DESC, q.name
 LIMIT $2 OFFSET $3;
 
 -- name: show_queue
-SELECT q.id, q.name::text, q.namespace::text, q.task::text, q.created_at
+SELECT q.id, q.name::text, q.namespace::text, q.task::text, q.created_at, json_build_object(
+           'leaseTime', q.lease_time, 'retryLimit', q.retry_limit, 'retryDelay', q.retry_delay,
+           'priority', q.priority, 'maxSize', q.max_size, 'ttl', q.ttl,
+           'deadLetterQueue', q.dead_letter_queue, 'dlqAfterMaxRetries', q.dlq_after_max_retries,
+           'delayedProcessing', q.delayed_processing, 'windowBuffer', q.window_buffer,
+           'retentionSeconds', q.retention_seconds,
+           'completedRetentionSeconds', q.completed_retention_seconds,
+           'retentionEnabled', q.retention_enabled, 'encryptionEnabled', q.encryption_enabled,
+           'maxWaitTimeSeconds', q.max_wait_time_seconds, 'onPoison', q.on_poison,
+           'onFailedOperation', q.on_failed_operation)::text AS options
 FROM queen.queues q WHERE q.name = $1;
 
 -- name: list_queue_partitions

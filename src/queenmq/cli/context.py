@@ -1,0 +1,140 @@
+"""`queen context ...`: names for servers and their tokens."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from queenmq.cli import contexts
+from queenmq.cli.contexts import Server
+from queenmq.cli.exits import UsageProblem
+from queenmq.cli.output import Column, Output
+from queenmq.cli.session import Yes, command, confirm
+
+app = typer.Typer(help="Names for servers and their tokens.", no_args_is_help=True)
+
+
+def _complete(incomplete: str) -> list[str]:
+    try:
+        known = contexts.load(contexts.config_path()).contexts
+    except UsageProblem:
+        # An error here would end up in the middle of the line that is being typed.
+        return []
+    return [name for name in known if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=_complete)]
+
+_COLUMNS = [
+    Column("isCurrent", "", lambda value: "*" if value else ""),
+    Column("name", "NAME"),
+    Column("url", "URL"),
+    Column("hasToken", "TOKEN"),
+]
+
+
+@command(app, "list")
+def list_(out: Output) -> None:
+    """List contexts; the star marks the one in use.
+
+    Example: queen context list
+    """
+    path = contexts.config_path()
+    found = contexts.load(path)
+    if contexts.is_readable_by_others(path):
+        out.note(f"others can read {path}, which has tokens; run chmod 600 on it")
+    rows = [_row(found, name) for name in sorted(found.contexts)]
+    out.rows(rows, _COLUMNS)
+
+
+@command(app, "set")
+def set_(
+    out: Output,
+    name: Name,
+    url: Annotated[str | None, typer.Option(help="The server.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="Its token; - reads it from standard input.")
+    ] = None,
+) -> None:
+    """Add a context, or change one. The first one is used from then on.
+
+    Example: queen context set local --url http://127.0.0.1:6632
+    """
+    path = contexts.config_path()
+    found = contexts.load(path)
+    if token == "-":
+        token = sys.stdin.readline().strip()
+    before = found.contexts.get(name)
+    if before is None and url is None:
+        raise UsageProblem(f"context {name!r} is new and has no --url; give one")
+    server = Server(
+        url or (before.url if before else ""), token or (before.token if before else None)
+    )
+    found.contexts[name] = contexts.checked(name, server)
+    found.current = found.current or name
+    contexts.save(path, found)
+    out.done(f"context {name} is {server.url}", _row(found, name))
+
+
+@command(app)
+def use(out: Output, name: Name) -> None:
+    """Use a context from now on.
+
+    Example: queen context use local
+    """
+    path = contexts.config_path()
+    found = contexts.load(path)
+    found.named(name)
+    found.current = name
+    contexts.save(path, found)
+    out.done(f"using {name}, {found.contexts[name].url}", _row(found, name))
+
+
+@command(app)
+def show(
+    out: Output,
+    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
+    with_token: Annotated[bool, typer.Option(help="Print the token, too.")] = False,
+) -> None:
+    """Show a context, by default the one in use.
+
+    Example: queen context show
+    """
+    found = contexts.load(contexts.config_path())
+    name = name or found.current
+    if name is None:
+        out.done(f"no context is in use; the server is {contexts.DEFAULT_URL}", None)
+        return
+    token = {"token": found.named(name).token} if with_token else {}
+    columns = [*_COLUMNS[1:], Column("token", "SECRET")] if with_token else _COLUMNS[1:]
+    out.thing({**_row(found, name), **token}, columns)
+
+
+@command(app)
+def delete(out: Output, name: Name, yes: Yes = False) -> None:
+    """Forget a context and its token.
+
+    Example: queen context delete --yes local
+    """
+    path = contexts.config_path()
+    found = contexts.load(path)
+    found.named(name)
+    confirm(f"Forget context {name} and its token?", yes=yes)
+    row = _row(found, name)
+    del found.contexts[name]
+    if found.current == name:
+        found.current = None
+    contexts.save(path, found)
+    out.done(f"context {name} is forgotten", row)
+
+
+def _row(found: contexts.Contexts, name: str) -> dict[str, object]:
+    server = found.named(name)
+    return {
+        "name": name,
+        "url": server.url,
+        "hasToken": server.token is not None,
+        "isCurrent": found.current == name,
+    }

@@ -1,0 +1,153 @@
+"""Owns contexts, names for servers and their tokens, and which server a command talks to.
+
+They are kept in `queen/config.toml` below XDG_CONFIG_HOME, readable by their owner alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+
+from queenmq.cli.exits import NothingThere, UsageProblem
+
+DEFAULT_URL = "http://127.0.0.1:6632"
+
+
+class Server(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where to send requests, and by which right."""
+
+    url: str
+    token: str | None = None
+
+
+class Contexts(msgspec.Struct, forbid_unknown_fields=True):
+    """All contexts, and the name of the one in use."""
+
+    current: str | None = None
+    contexts: dict[str, Server] = {}
+
+    def named(self, name: str) -> Server:
+        """The server of a context."""
+        if name not in self.contexts:
+            known = ", ".join(sorted(self.contexts)) or "none"
+            raise NothingThere(
+                f"context {name!r} does not exist; there is {known}, or add it by queen context set"
+            )
+        return self.contexts[name]
+
+
+def config_path() -> Path:
+    """The file with the contexts."""
+    return Path(typer.get_app_dir("queen")) / "config.toml"
+
+
+def load(path: Path) -> Contexts:
+    """Read the file; without one there are no contexts."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return msgspec.convert(table, Contexts)
+    except FileNotFoundError:
+        return Contexts()
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise UsageProblem(f"{path} cannot be used: {error}; correct or remove it") from None
+
+
+def save(path: Path, contexts: Contexts) -> None:
+    """Replace the file as a whole; nobody else may read it."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A new file of mkstemp has mode 0600.
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".config-")
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(_toml(contexts))
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be written: {error.strerror}") from None
+
+
+def is_readable_by_others(path: Path) -> bool:
+    """Whether the tokens in the file are not private."""
+    try:
+        return bool(path.stat().st_mode & 0o077)
+    except OSError:
+        return False
+
+
+def _toml(contexts: Contexts) -> str:
+    lines = [] if contexts.current is None else [f"current = {_quoted(contexts.current)}"]
+    for name, server in sorted(contexts.contexts.items()):
+        lines += ["", f"[contexts.{_quoted(name)}]", f"url = {_quoted(server.url)}"]
+        if server.token is not None:
+            lines.append(f"token = {_quoted(server.token)}")
+    return "\n".join([*lines, ""])
+
+
+def _quoted(text: str) -> str:
+    # A JSON string is a TOML string as long as it has no DEL, which checked() refuses.
+    return msgspec.json.encode(text).decode()
+
+
+def checked(name: str, server: Server) -> Server:
+    """The server, if it can be kept under this name."""
+    for what, text in (("name", name), ("url", server.url), ("token", server.token or "-")):
+        if not text or not text.isprintable():
+            raise UsageProblem(f"the {what} {text!r} of a context is empty or not printable")
+    return Server(checked_url(server.url), server.token)
+
+
+def checked_url(url: str) -> str:
+    """The URL, if requests can be sent there."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise UsageProblem(f"URL {url!r} is not one of a server; use such as {DEFAULT_URL}")
+    return url.rstrip("/")
+
+
+def chosen(given: dict[str, tuple[str | None, bool]], path: Path) -> Server:
+    """The server to talk to.
+
+    `given` has url, token and context, each with whether it comes from the environment. Flags go
+    before the environment, a URL before a context, and the current context is last. The token of a
+    context goes to the context's own server only.
+    """
+    (url, url_is_env), (token, _), (context, context_is_env) = (
+        given[name] for name in ("url", "token", "context")
+    )
+    if url is not None and not (url_is_env and context is not None and not context_is_env):
+        return Server(checked_url(url), token)
+    contexts = load(path)
+    name = context if context is not None else contexts.current
+    if name is None:
+        return Server(DEFAULT_URL, token)
+    server = contexts.named(name)
+    return Server(checked_url(server.url), server.token if token is None else token)
+
+
+def given_by(ctx: Any, **values: str | None) -> dict[str, tuple[str | None, bool]]:
+    """The values of options, each with whether it comes from the environment."""
+    return {
+        name: (
+            value or None,
+            getattr(ctx.get_parameter_source(name), "name", "") == "ENVIRONMENT",
+        )
+        for name, value in values.items()
+    }

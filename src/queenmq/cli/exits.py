@@ -1,0 +1,59 @@
+"""Owns the exit codes of `queen`: which error ends with which number, and its line.
+
+The numbers are a promise to scripts; docs/cli.md lists them.
+"""
+
+from __future__ import annotations
+
+from queenmq.errors import QueenError, StorageUnavailable
+
+OK = 0
+#: Refused, failed, or failed in part.
+ERROR = 1
+#: The command line, a file or a context cannot be used as it stands.
+USAGE = 2
+#: The thing named does not exist, or there is nothing to give.
+NOTHING = 3
+#: Nobody answers, or not now: later it may work.
+UNREACHABLE = 4
+#: The server wants another token, or more rights.
+REFUSED = 5
+#: A check found what it looks for: lag, pending changes, damage.
+FOUND = 6
+#: Ctrl-C.
+INTERRUPTED = 130
+#: Whoever read the output has gone, as `head` does.
+PIPE_CLOSED = 141
+
+
+class UsageProblem(QueenError):
+    """The command line, a file or a context cannot be used as it stands."""
+
+
+class NothingThere(QueenError):
+    """The thing named does not exist, or there is nothing to give."""
+
+
+def code_of(error: QueenError) -> int:
+    """The exit code for an error."""
+    from queenmq.client import errors
+
+    kinds: list[tuple[type[QueenError] | tuple[type[QueenError], ...], int]] = [
+        (UsageProblem, USAGE),
+        ((NothingThere, errors.NotFound), NOTHING),
+        ((errors.Unreachable, errors.Overloaded, StorageUnavailable), UNREACHABLE),
+        (errors.NotAllowed, REFUSED),
+    ]
+    return next((code for kind, code in kinds if isinstance(error, kind)), ERROR)
+
+
+def line_of(error: QueenError) -> str:
+    """The error in one line. A server's own sentence is enough where it names the thing."""
+    from queenmq.client import errors
+
+    text = str(error)
+    if isinstance(error, errors.NotAllowed):
+        text += "; give a token by --token, QUEEN_TOKEN or a context"
+    elif isinstance(error, errors.RequestFailed) and 400 <= error.status < 500:
+        text = error.reason
+    return " ".join(text.split())

@@ -1,0 +1,158 @@
+"""`queen pop` and `queen ack`: take messages, and settle them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from queenmq.cli import ndjson
+from queenmq.cli.exits import NothingThere, UsageProblem
+from queenmq.cli.ndjson import Line
+from queenmq.cli.output import Column, counted
+from queenmq.cli.session import QueueName, Session, command
+from queenmq.cli.times import parse_duration
+from queenmq.errors import QueenError
+
+Group = Annotated[
+    str | None, typer.Option("--group", "-g", help="Consumer group.", show_default="the default")
+]
+Partition = Annotated[str | None, typer.Option("--partition", "-p", help="Of this partition only.")]
+
+MESSAGE_COLUMNS = [
+    Column("partition", "PARTITION"),
+    Column("transactionId", "TRANSACTION ID"),
+    Column("createdAt", "CREATED"),
+    Column("retryCount", "RETRIES"),
+    Column("data", "DATA"),
+]
+
+
+class Status(enum.StrEnum):
+    """What became of a message."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RETRY = "retry"
+    DLQ = "dlq"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app)(pop)
+    command(app)(ack)
+
+
+def pop(
+    session: Session,
+    queue: QueueName,
+    group: Group = None,
+    partition: Partition = None,
+    batch: Annotated[int, typer.Option("--batch", "-n", min=1, help="Most messages.")] = 1,
+    partitions: Annotated[int, typer.Option(min=1, help="Most partitions.")] = 1,
+    wait: Annotated[
+        str | None, typer.Option(help="Wait so long if there is nothing, such as 30s.")
+    ] = None,
+    ack: Annotated[bool, typer.Option("--ack", help="Ack them once they are printed.")] = False,
+    auto_ack: Annotated[
+        bool, typer.Option("--auto-ack", help="Have the server ack at once: at most once.")
+    ] = False,
+) -> None:
+    """Take messages and print them. Exit code 3 when there are none.
+
+    Without --ack they are leased, and come again when the lease ends unless they are acked: the
+    output of -o ndjson is what queen ack reads.
+
+    Example: queen pop orders --group audit --batch 10 --ack
+
+    Example: queen pop orders --group audit2 -n 5 -o ndjson | queen ack
+    """
+    if ack and auto_ack:
+        raise UsageProblem("--ack and --auto-ack are two ways of acking; give one of them")
+    messages = session.queen.pop(
+        queue,
+        group=group,
+        partition=partition,
+        batch=batch,
+        partitions=partitions,
+        wait=wait is not None,
+        timeout_ms=int(parse_duration(wait or "0") * 1000),
+        auto_ack=auto_ack,
+    )
+    if not messages:
+        session.require_queue(queue)
+        raise NothingThere(f"there is nothing to pop from queue {queue!r} now")
+    session.out.rows((dict(one) for one in messages), MESSAGE_COLUMNS)
+    if ack:
+        _check(session.queen.ack(messages)["results"])
+
+
+def ack(
+    session: Session,
+    transaction_id: Annotated[
+        str | None, typer.Argument(metavar="TRANSACTION_ID", help="Of the message.")
+    ] = None,
+    partition_id: Annotated[str | None, typer.Option(help="Of the message.")] = None,
+    lease_id: Annotated[
+        str | None, typer.Option(help="Of the message; without it the lease is not checked.")
+    ] = None,
+    group: Group = None,
+    status: Annotated[Status, typer.Option(help="What became of it.")] = Status.COMPLETED,
+    error: Annotated[str | None, typer.Option(help="Why it failed.")] = None,
+) -> None:
+    """Settle a message by its ids, or the messages that queen pop -o ndjson gives, from a pipe.
+
+    Example: queen pop orders --group audit3 -o ndjson | queen ack --status failed --error why
+    """
+    if transaction_id is None:
+        given = {"--partition-id": partition_id, "--lease-id": lease_id}
+        if any(given.values()):
+            raise UsageProblem("--partition-id and --lease-id need the TRANSACTION_ID")
+        batches = _messages()
+    elif partition_id is None:
+        raise UsageProblem("--partition-id is missing; a message is named by both of its ids")
+    else:
+        one = {"transactionId": transaction_id, "partitionId": partition_id, "leaseId": lease_id}
+        batches = iter([[one]])
+    results: list[Any] = []
+    for batch in batches:
+        results += session.queen.ack(batch, status.value, group=group, error=error)["results"]
+    if not results:
+        raise NothingThere("standard input had no message to ack")
+    _check(results)
+    session.out.done(f"{_PAST[status]} {counted(len(results), 'message')}", results)
+
+
+_PAST = {
+    Status.COMPLETED: "completed",
+    Status.FAILED: "failed",
+    Status.RETRY: "gave back",
+    Status.DLQ: "buried",
+}
+
+
+def _messages() -> Iterator[list[Mapping[str, Any]]]:
+    with ndjson.opened(None) as stream:
+        for batch in ndjson.batches(stream):
+            yield [_message(line) for line in batch]
+
+
+def _message(line: Line) -> Mapping[str, Any]:
+    value = line.value
+    if not isinstance(value, dict) or not {"transactionId", "partitionId"} <= value.keys():
+        raise UsageProblem(
+            f"line {line.number} is no message with transactionId and partitionId;"
+            " give what queen pop -o ndjson prints"
+        )
+    return value
+
+
+def _check(results: Sequence[Mapping[str, Any]]) -> None:
+    refused = [one for one in results if not one["success"]]
+    if refused:
+        raise QueenError(
+            f"{len(refused)} of {len(results)} acks were refused,"
+            f" the first one, of {refused[0]['transactionId']}: {refused[0]['error']}"
+        )

@@ -1,0 +1,64 @@
+"""Owns options of queues as people write them: `leaseTime=60`, or a table in TOML. No I/O."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from queenmq import wire
+from queenmq.cli.exits import UsageProblem
+
+FIELDS = {field.name: field for field in msgspec.structs.fields(wire.QueueOptions)}
+#: Beside the options.
+PLACES = ("namespace", "task")
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, Any]:
+    """Options by their wire names from words such as `leaseTime=60`."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise UsageProblem(f"{pair!r} is not an option; write such as leaseTime=60")
+        found[named(name)] = checked(name, text, is_text=True)
+    return found
+
+
+def named(name: str) -> str:
+    """The wire name of an option: lease_time, lease-time and leaseTime are the same."""
+    first, *rest = name.replace("-", "_").split("_")
+    wire_name = first + "".join(word.capitalize() for word in rest)
+    if wire_name not in FIELDS:
+        near = difflib.get_close_matches(wire_name, FIELDS, n=1)
+        hint = f"do you mean {near[0]}?" if near else f"there are {', '.join(FIELDS)}"
+        raise UsageProblem(f"queues have no option {name!r}; {hint}")
+    return wire_name
+
+
+def checked(name: str, value: Any, *, is_text: bool = False) -> Any:
+    """The value, if the option takes it; text of a command line may stand for a number."""
+    try:
+        return msgspec.convert(value, FIELDS[named(name)].type, strict=not is_text)
+    except msgspec.ValidationError as error:
+        reason = str(error)
+        raise UsageProblem(
+            f"option {name} cannot be {value!r}: {reason[0].lower()}{reason[1:]}"
+        ) from None
+
+
+def with_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options: those given, and the defaults of the others."""
+    return {name: options.get(name, field.default) for name, field in FIELDS.items()}
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs, with its old and new value."""
+    names = [*PLACES, *FIELDS]
+    return {
+        name: (before.get(name), after.get(name))
+        for name in names
+        if before.get(name) != after.get(name)
+    }

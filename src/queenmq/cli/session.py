@@ -1,0 +1,155 @@
+"""Owns what all commands that talk to a server share: their options, the client, questions."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from queenmq.cli import contexts
+from queenmq.cli.contexts import Server
+from queenmq.cli.declaring import Command, declare, parameter
+from queenmq.cli.exits import UsageProblem
+from queenmq.cli.output import Format, Output
+
+if TYPE_CHECKING:
+    from queenmq.client.options import Options
+    from queenmq.client.sync import SyncQueen
+
+_PANEL = "Server and output"
+
+_OUTPUT = Annotated[
+    Format,
+    typer.Option("--output", "-o", help="table, json or ndjson.", rich_help_panel=_PANEL),
+]
+_SERVER = {
+    "url": Annotated[
+        str | None,
+        typer.Option(
+            help="The server.",
+            envvar="QUEEN_URL",
+            show_default=contexts.DEFAULT_URL,
+            rich_help_panel=_PANEL,
+        ),
+    ],
+    "token": Annotated[
+        str | None,
+        typer.Option(help="Its token.", envvar="QUEEN_TOKEN", rich_help_panel=_PANEL),
+    ],
+    "context": Annotated[
+        str | None,
+        typer.Option(
+            help="A server by its name; see queen context.",
+            envvar="QUEEN_CONTEXT",
+            rich_help_panel=_PANEL,
+        ),
+    ],
+}
+
+
+class Session:
+    """A command at work: the client, opened when it is needed, and the output."""
+
+    def __init__(self, server: Server, out: Output) -> None:
+        self.server = server
+        self.out = out
+        self._queen: SyncQueen | None = None
+
+    @property
+    def queen(self) -> SyncQueen:
+        return self.open()
+
+    def open(self, **options: Any) -> SyncQueen:
+        """The client; options count the first time."""
+        if self._queen is None:
+            from queenmq.client.sync import SyncQueen
+
+            self._queen = SyncQueen(self.server.url, **self.options(), **options)
+        return self._queen
+
+    def options(self) -> Options:
+        """The client's options, for commands that make their own."""
+        return {} if self.server.token is None else {"bearer_token": self.server.token}
+
+    def require_queue(self, name: str) -> None:
+        """Raise if there is no queue of this name: what comes empty may be a slip of the pen."""
+        self.queen.admin.get_queue_detail(name, limit=1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._queen is not None:
+            self._queen.close()
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
+    """Make a function a command with the shared options.
+
+    Its first parameter is a `session`, or `out` alone if it needs no server.
+    """
+
+    def register(function: Command) -> Command:
+        app.command(name=name)(_with_options(function))
+        return function
+
+    return register
+
+
+def _with_options(function: Command) -> Command:
+    first, *own = inspect.signature(function, eval_str=True).parameters.values()
+    has_server = first.name == "session"
+
+    def run(ctx: typer.Context, **values: Any) -> None:
+        out = Output(values.pop("output"))
+        if not has_server:
+            function(out, **values)
+            return
+        given = contexts.given_by(ctx, **{key: values.pop(key) for key in _SERVER})
+        with Session(contexts.chosen(given, contexts.config_path()), out) as session:
+            function(session, **values)
+
+    shared: dict[str, tuple[Any, Any]] = {"output": (_OUTPUT, Format.TABLE)}
+    if has_server:
+        shared |= {key: (kind, None) for key, kind in _SERVER.items()}
+    parameters = [
+        parameter("ctx", typer.Context),
+        *own,
+        *(parameter(key, kind, default) for key, (kind, default) in shared.items()),
+    ]
+    return declare(run, parameters, like=function)
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is lost; where nobody can answer, `--yes` is needed."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageProblem(f"{question} There is nobody to ask; give --yes.")
+    if not typer.confirm(question, err=True):
+        raise typer.Abort
+
+
+def complete_queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of queues for the shell; none if the server does not answer at once."""
+    try:
+        given = contexts.given_by(ctx, **{key: ctx.params.get(key) for key in _SERVER})
+        server = contexts.chosen(given, contexts.config_path())
+        with Session(server, Output()) as session:
+            queen = session.open(timeout_millis=1000, retry_attempts=1)
+            found = queen.admin.list_queues(search=incomplete or None, limit=200)
+    except Exception:
+        # An error here would end up in the middle of the line that is being typed.
+        return []
+    return [queue["name"] for queue in found["queues"] if queue["name"].startswith(incomplete)]
+
+
+QueueName = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_queues)
+]
