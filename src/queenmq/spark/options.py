@@ -34,6 +34,7 @@ NAMES = (
     "consumerGroup",
     "payloadType",
     "deliveryState",
+    "includeXid",
     "openTransactionWarningSeconds",
     "includeArchive",
 )
@@ -83,6 +84,7 @@ class ReadOptions:
     consumer_group: str | None
     payload_type: str
     delivery_state: bool
+    include_xid: bool
     warn_after_s: int
 
 
@@ -102,6 +104,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -
         consumer_group=values.get("consumerGroup"),
         payload_type=_choice(values, "payloadType", PAYLOAD_TYPES),
         delivery_state=_flag(values, "deliveryState", False),
+        include_xid=_flag(values, "includeXid", False),
         warn_after_s=_number(values, "openTransactionWarningSeconds", 60, low=0) or 0,
     )
 

@@ -62,16 +62,22 @@ class Plan(NamedTuple):
 
 def find_queues(database: Database, scope: Scope, *, only: Collection[str] | None = None) -> Queues:
     """Look the names up. A queue that is named has to exist; a pattern may match none."""
+    found = look_up(database, scope).items()
+    chosen = {key: name for key, name in found if only is None or name in only}
+    ids = tuple(chosen)
+    partitions = None
+    if scope.partitions is not None:
+        partitions = find_partitions(database, ids, scope.partitions)
+    return Queues(ids, tuple(sorted(chosen.values())), partitions)
+
+
+def look_up(database: Database, scope: Scope) -> dict[UUID, str]:
+    """The queues of the options, in id order, with their names."""
     found = database.rows(load("read")["scope"], scope.to_json())
     missing = set(scope.queues or ()) - {row["name"] for row in found}
     if missing:
         raise NotFound(f"no queue {', '.join(sorted(missing))}; create it, or correct the option")
-    rows = [row for row in found if only is None or row["name"] in only]
-    ids = tuple(UUID(row["id"]) for row in rows)
-    partitions = None
-    if scope.partitions is not None:
-        partitions = find_partitions(database, ids, scope.partitions)
-    return Queues(ids, tuple(sorted(row["name"] for row in rows)), partitions)
+    return {UUID(row["id"]): row["name"] for row in found}
 
 
 def find_partitions(
@@ -127,7 +133,7 @@ def read_split(split: InputPartition, options: ReadOptions) -> Iterator[pa.Recor
     if not isinstance(split, Split):
         # Spark makes up an empty task where a plan has none.
         return
-    more = load("read")["delivery_state"] if options.delivery_state else Sql("")
+    more = Sql("".join(_more(options)))
     statement = fill(load("read")["messages"], selection=split.selection.condition(), more=more)
     with Database(options.url) as database:
         table = database.table(statement)
@@ -135,6 +141,13 @@ def read_split(split: InputPartition, options: ReadOptions) -> Iterator[pa.Recor
     if missing > 0 and options.fail_on_data_loss:
         raise lost(missing)
     yield from to_batches(table, options)
+
+
+def _more(options: ReadOptions) -> Iterator[Sql]:
+    if options.delivery_state:
+        yield load("read")["delivery_state"]
+    if options.include_xid:
+        yield load("read")["xid"]
 
 
 def lost(messages: int) -> DataLoss:

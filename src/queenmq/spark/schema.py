@@ -66,6 +66,8 @@ def _columns(options: ReadOptions) -> list[_Column]:
             ("consumed_by", ArrayType(StringType(), containsNull=False), groups, False),
             ("is_dead_letter", BooleanType(), pa.bool_(), False),
         ]
+    if options.include_xid:
+        columns.append(("xid", LongType(), pa.int64(), False))
     return columns
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from queenmq.cli.pipeline import archive
+
 app = typer.Typer(
     help="Jobs on Spark: archive, replay, analytics, audit, load, stream.", no_args_is_help=True
 )
+app.command(name="archive")(archive.archive)

@@ -111,6 +111,9 @@ WHERE {{selection}}
   EXISTS (SELECT FROM queen.dead_letter_queue d
           WHERE d.partition_id = m.partition_id AND d.seq = m.seq) AS is_dead_letter
 
+-- name: xid
+, m.xid::text::bigint AS xid
+
 -- name: in_queues
 m.queue_id = ANY ('{{queues}}'::uuid[])
 

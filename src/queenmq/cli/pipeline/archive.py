@@ -1,0 +1,90 @@
+"""`queen pipeline archive`: queues into a lake."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from queenmq.cli.pipeline.frame import Common, job_command
+from queenmq.errors import InvalidRequest, SettingsError
+from queenmq.spark.jobs.job import Job
+
+if TYPE_CHECKING:
+    from queenmq.spark.options import Scope
+
+
+@job_command
+def archive(
+    common: Common,
+    lake: Annotated[str, typer.Option(help="Folder or URL of the lake; made if it is not there.")],
+    queue: Annotated[
+        list[str] | None, typer.Option(help="A queue by its name; repeatable.")
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option(help="Queues by a regular expression for the whole name.")
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Queues of a namespace.")] = None,
+    task: Annotated[str | None, typer.Option(help="Queues of a task.")] = None,
+    max_messages: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="Messages of one commit, at most.")
+    ] = 500_000,
+    continuous: Annotated[
+        bool, typer.Option("--continuous", help="Go on until SIGTERM or SIGINT.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="With that: seconds between two looks.")
+    ] = 60.0,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Compact small files also where they are few.")
+    ] = False,
+    vacuum_hours: Annotated[
+        int | None,
+        typer.Option(min=1, help="Delete files that were not referred to for so many hours."),
+    ] = None,
+    take_marks: Annotated[
+        bool,
+        typer.Option("--take-marks", help="Let retention rely on this lake, not on another one."),
+    ] = False,
+) -> Job:
+    """Archive messages of queues in a lake, each once, verified."""
+    try:
+        from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
+    except ImportError:
+        raise SettingsError("Spark is not installed; install queenmq[spark]") from None
+    from queenmq.spark.lake.layout import Lake
+
+    return ArchiveJob(
+        ArchiveOptions(
+            url=common.url(),
+            lake=Lake.at(lake),
+            scope=_scope(common.url(), queue, pattern, namespace, task),
+            max_messages=max_messages,
+            interval_s=interval if continuous else None,
+            compact=compact,
+            vacuum_hours=vacuum_hours,
+            take_marks=take_marks,
+        )
+    )
+
+
+def _scope(
+    url: str, queue: list[str] | None, pattern: str | None, namespace: str | None, task: str | None
+) -> Scope:
+    """Queues, chosen as a read of Spark chooses them."""
+    from queenmq.spark.options import read_options
+
+    values = {
+        "queue": json.dumps(queue) if queue else None,
+        "queuePattern": pattern,
+        "namespace": namespace,
+        "task": task,
+    }
+    given = {name: value for name, value in values.items() if value is not None}
+    if not given:
+        raise InvalidRequest(
+            "nothing to archive: give --queue, --pattern, --namespace or --task;"
+            " --pattern '.*' is all queues"
+        )
+    return read_options({"url": url, **given}, is_stream=False).scope

@@ -1,0 +1,39 @@
+"""What Spark tells of a failure, in one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from queenmq.errors import QueenError, StorageUnavailable
+
+#: Our own errors of tasks come as text.
+_OURS = re.compile(r"^queenmq\.errors\.\w+: (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+_CLASS = re.compile(r"^(?:: )?[\w.$]+(?:Exception|Error): ")
+
+
+@contextlib.contextmanager
+def spark_failures(what: str) -> Iterator[None]:
+    """Make one of our errors of a failure of Spark: `what`, and why."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except QueenError:
+        raise
+    except (PySparkException, Py4JError, OSError) as error:
+        raise StorageUnavailable(f"{what}: {reason(str(error))}") from error
+
+
+def reason(text: str) -> str:
+    """The line of a long text that says why: ours, else the last cause, else the first line."""
+    for pattern in (_OURS, _CAUSE):
+        found = pattern.findall(text)
+        if found:
+            return str(found[-1]).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = next((line for line in lines if _CLASS.match(line)), lines[0] if lines else "no reason")
+    return _CLASS.sub("", told)

@@ -1,0 +1,71 @@
+"""Makes few large files of many small ones, queue by queue and day by day.
+
+Not by delta-rs, which would drop the variant: Spark writes the rows anew, they are compared with
+the old ones, and one commit replaces the files. Readers see the old or the new ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from queenmq.errors import StorageRejected
+from queenmq.spark.failures import spark_failures
+from queenmq.spark.lake.layout import DataFile
+from queenmq.spark.lake.reading import read_files, tallies
+from queenmq.spark.lake.table import MessageTable
+from queenmq.spark.lake.writing import write_files
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from pyspark.sql import DataFrame, SparkSession
+
+#: A file below this is small.
+SMALL_BYTES = 32 * 1024 * 1024
+#: A queue has so many small files of a day before they are compacted without being asked for.
+MANY = 16
+#: Of one commit: what is lost when it is broken off.
+_BUNDLE_BYTES = 1024 * 1024 * 1024
+
+
+def small_files(files: Iterable[DataFile], *, at_least: int) -> Iterator[list[DataFile]]:
+    """Per queue and day the small files, where there are enough of them; oldest days first."""
+    groups: dict[tuple[date, str], list[DataFile]] = defaultdict(list)
+    for file in files:
+        if file.bytes < SMALL_BYTES:
+            groups[file.day, file.queue].append(file)
+    for key in sorted(groups):
+        if len(groups[key]) >= at_least:
+            yield groups[key]
+
+
+def bundles(groups: Iterable[list[DataFile]]) -> Iterator[list[DataFile]]:
+    """Several queues and days at once, up to a bound."""
+    bundle: list[DataFile] = []
+    for group in groups:
+        bundle += group
+        if sum(file.bytes for file in bundle) >= _BUNDLE_BYTES:
+            yield bundle
+            bundle = []
+    if bundle:
+        yield bundle
+
+
+def compact(spark: SparkSession, table: MessageTable, files: list[DataFile]) -> MessageTable:
+    """Replace these files by fewer ones with the same rows."""
+    old = read_files(spark, table.lake, files)
+    written = write_files(spark, table.lake, old)
+    with spark_failures(f"the lake at {table.lake.location} cannot be compacted"):
+        before, after = _sums(old), _sums(read_files(spark, table.lake, written))
+    if before != after:
+        raise StorageRejected(
+            f"the lake at {table.lake.location} was not compacted: the rows of the new files are"
+            " not those of the old ones; check the disk"
+        )
+    return table.commit(written, removed=files)
+
+
+def _sums(rows: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in tallies(rows, "queue", "day").collect())

@@ -1,0 +1,206 @@
+"""The Delta table of messages, through delta-rs: its files, its positions, and its commits.
+
+A commit names the version it was made from and is refused if there is a newer one. So a writer that
+does not know of another one cannot add anything twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
+
+import pyarrow as pa
+from deltalake import DeltaTable, Field, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+
+from queenmq.clock import unix_ms
+from queenmq.errors import Conflict, NotFound, StorageUnavailable
+from queenmq.spark.lake.layout import COLUMNS, PARTITIONED_BY, DataFile, Lake, app_id
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class MessageTable:
+    """The table as it was at one version."""
+
+    def __init__(self, lake: Lake, delta: DeltaTable) -> None:
+        self.lake = lake
+        self._delta = delta
+
+    @property
+    def id(self) -> UUID:
+        """Stays the same when the lake is moved."""
+        return UUID(str(self._delta.metadata().id))
+
+    @property
+    def version(self) -> int:
+        """Grows by one with each commit."""
+        found: int = self._delta.version()
+        return found
+
+    def files(self) -> list[DataFile]:
+        """All files of this version."""
+        rows = pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
+        return [_data_file(row) for row in rows]
+
+    def position(self, queue_id: UUID) -> int:
+        """The queue's messages of all transactions below are in this version."""
+        return self._delta.transaction_version(app_id(queue_id)) or 0
+
+    def commit(
+        self,
+        added: Sequence[DataFile],
+        *,
+        removed: Sequence[DataFile] = (),
+        positions: Mapping[UUID, int] | None = None,
+    ) -> MessageTable:
+        """Add files, remove others and move positions, all at once; the table as it is then.
+
+        Files that replace others hold the same rows, and the log says so.
+        """
+        is_change = not removed
+        actions: list[AddAction | RemoveAction] = [
+            *(_addition(file, is_change=is_change) for file in added),
+            *map(_removal, removed),
+        ]
+        with delta_errors(self.lake, "written"):
+            self._delta.create_write_transaction(
+                actions,
+                "append",
+                self._delta.schema(),
+                partition_by=list(PARTITIONED_BY),
+                commit_properties=CommitProperties(
+                    app_transactions=transactions(positions or {}), max_commit_retries=0
+                ),
+            )
+        return open_table(self.lake)
+
+    def vacuum(self, hours: int) -> int:
+        """Delete files that no version of the last hours refers to; how many."""
+        with delta_errors(self.lake, "cleaned up"):
+            found = vacuum(self._delta, hours)
+        if self.lake.is_local:
+            _remove_empty_folders(self.lake.messages)
+        return found
+
+
+def vacuum(delta: DeltaTable, hours: int) -> int:
+    """Also files that no version ever knew: those of jobs that were killed."""
+    return len(
+        delta.vacuum(
+            retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True
+        )
+    )
+
+
+def transactions(positions: Mapping[UUID, int]) -> list[Transaction]:
+    """Positions in the form of Delta's log."""
+    return [Transaction(app_id(queue), xid) for queue, xid in positions.items()]
+
+
+def open_table(lake: Lake) -> MessageTable:
+    """The newest version."""
+    with delta_errors(lake, "read"):
+        try:
+            return MessageTable(lake, DeltaTable(lake.messages))
+        except TableNotFoundError:
+            raise NotFound(
+                f"there is no lake at {lake.location}; make one with `queen pipeline archive`"
+            ) from None
+
+
+def find_table(lake: Lake) -> MessageTable | None:
+    """The newest version, if there is a lake."""
+    try:
+        return open_table(lake)
+    except NotFound:
+        return None
+
+
+def open_or_create(lake: Lake) -> MessageTable:
+    """The newest version, which may be the first."""
+    schema = Schema([Field(name, PrimitiveType(kind)) for name, kind in COLUMNS])
+    create_table(lake, lake.messages, schema, PARTITIONED_BY)
+    return open_table(lake)
+
+
+def create_table(lake: Lake, path: str, schema: Schema, partition_by: Sequence[str] = ()) -> None:
+    """Make a table, unless it is there."""
+    with delta_errors(lake, "made"):
+        if DeltaTable.is_deltatable(path):
+            return
+        if lake.is_local:
+            os.makedirs(path, exist_ok=True)
+        with contextlib.suppress(CommitFailedError):  # somebody else made it just now
+            DeltaTable.create(path, schema, partition_by=list(partition_by), mode="ignore")
+
+
+@contextlib.contextmanager
+def delta_errors(lake: Lake, what: str) -> Iterator[None]:
+    """Tell what went wrong in one sentence."""
+    try:
+        yield
+    except CommitFailedError as error:
+        raise Conflict(
+            f"somebody else wrote to the lake at {lake.location} meanwhile, so nothing was added;"
+            " run the job again"
+        ) from error
+    except (DeltaError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise StorageUnavailable(
+            f"the lake at {lake.location} cannot be {what}: {reason}"
+        ) from error
+
+
+def _addition(file: DataFile, *, is_change: bool) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.bytes,
+        partition_values=file.partition_values,
+        modification_time=file.modified_ms,
+        data_change=is_change,
+        stats=file.stats,
+    )
+
+
+def _removal(file: DataFile) -> RemoveAction:
+    return RemoveAction(file.path, False, unix_ms(), file.bytes, file.partition_values)
+
+
+def _data_file(row: Mapping[str, Any]) -> DataFile:
+    return DataFile(
+        # The log has it encoded as in a URL.
+        path=unquote(row["path"]),
+        bytes=row["size_bytes"],
+        queue=row["partition.queue"],
+        day=row["partition.day"],
+        messages=row["num_records"],
+        first_xid=row["min.xid"],
+        last_xid=row["max.xid"],
+        first_seq=row["min.seq"],
+        last_seq=row["max.seq"],
+        first_time=row["min.created_at"],
+        last_time=row["max.created_at"],
+        modified_ms=_milliseconds(row["modification_time"]),
+    )
+
+
+def _milliseconds(value: int | datetime) -> int:
+    if isinstance(value, int):
+        return value
+    return int((value - _EPOCH).total_seconds() * 1000)
+
+
+def _remove_empty_folders(path: str) -> None:
+    for folder, folders, files in os.walk(path, topdown=False):
+        if not files and folder != path and "_delta_log" not in folder:
+            with contextlib.suppress(OSError):  # a folder is left in it
+                os.rmdir(folder)
+            del folders[:]

@@ -1,0 +1,135 @@
+"""Places of a lake, files that can be passed over, checksums that add up, reasons of failures."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queenmq.errors import InvalidRequest
+from queenmq.spark.failures import reason
+from queenmq.spark.lake.layout import DataFile, Lake, path_in_table, pruned
+from queenmq.spark.lake.tally import Tally, add_up, differing
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def file(path: str = "data-1/q=a/d=2026-01-31/part.parquet", **changes: Any) -> DataFile:
+    values: dict[str, Any] = {
+        "bytes": 10,
+        "queue": "a",
+        "day": date(2026, 1, 31),
+        "messages": 3,
+        "first_xid": 100,
+        "last_xid": 200,
+        "first_seq": 1,
+        "last_seq": 3,
+        "first_time": NOON,
+        "last_time": NOON + timedelta(microseconds=1),
+    }
+    return DataFile(path, **(values | changes))
+
+
+def test_a_folder_is_found_again_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = Lake.at("la ke/")
+    assert lake.is_local and lake.messages == f"{tmp_path}/la ke/messages"
+    assert lake.for_spark("x") == f"file:{tmp_path}/la ke/messages/x"
+    assert Lake.at(f"file://{tmp_path}/la ke") == lake
+
+
+def test_a_url_stays_as_it_is() -> None:
+    lake = Lake.at("s3a://bucket/lake/")
+    assert not lake.is_local
+    assert lake.for_spark("x") == "s3a://bucket/lake/messages/x"
+    assert lake.manifest == "s3a://bucket/lake/manifest"
+
+
+@pytest.mark.parametrize("text", ["", "  ", "a*", "a{b}", "a[0]", "50%", "a\\b", "a|b"])
+def test_a_place_that_would_be_misread_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="the lake"):
+        Lake.at(text)
+
+
+def test_what_spark_calls_a_file_leads_back_to_its_name_on_disk() -> None:
+    uri = "file:/la%20ke/messages/data-1/q=a%252Fb%20c/d=2026-01-31/part-0.parquet"
+    assert path_in_table(uri, "data-1") == "data-1/q=a%2Fb c/d=2026-01-31/part-0.parquet"
+    with pytest.raises(ValueError, match="is not in data-2"):
+        path_in_table(uri, "data-2")
+
+
+def test_statistics_are_exact_and_in_utc() -> None:
+    late = NOON.astimezone(timezone(timedelta(hours=13)))
+    stats = json.loads(file(first_time=late).stats)
+    assert stats["numRecords"] == 3
+    assert stats["minValues"] == {"xid": 100, "seq": 1, "created_at": "2026-01-31T12:00:00.000000Z"}
+    assert stats["maxValues"]["created_at"] == "2026-01-31T12:00:00.000001Z"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "is_kept"),
+    [
+        ({}, True),
+        ({"queues": ["b", "a"]}, True),
+        ({"queues": ["b"]}, False),
+        ({"queues": []}, False),
+        ({"since": date(2026, 1, 31), "until": date(2026, 1, 31)}, True),
+        ({"since": date(2026, 2, 1)}, False),
+        ({"until": date(2026, 1, 30)}, False),
+        ({"start": 200, "end": 201}, True),
+        ({"start": 201}, False),
+        ({"end": 101}, True),
+        ({"end": 100}, False),
+    ],
+)
+def test_only_files_that_cannot_matter_are_passed_over(
+    bounds: dict[str, Any], is_kept: bool
+) -> None:
+    assert pruned([file()], **bounds) == ([file()] if is_kept else [])
+
+
+def row(partition: str, *values: Any) -> dict[str, Any]:
+    names = ("messages", "first_seq", "last_seq", "checksum")
+    return {"partition_id": partition, **dict(zip(names, values, strict=True))}
+
+
+def test_parts_of_a_partition_add_up() -> None:
+    rows = [row("a", 2, 5, 6, str(2**61)), row("b", 1, 1, 1, "7"), row("a", 1, 2, 2, "3")]
+    assert add_up(rows) == {"a": Tally(3, 2, 6, 2**61 + 3), "b": Tally(1, 1, 1, 7)}
+
+
+def test_partitions_differ_by_anything_and_when_one_side_has_them_alone() -> None:
+    same, other = Tally(3, 1, 3, 9), Tally(3, 1, 3, 8)
+    lake = {"same": same, "changed": same, "lake": same}
+    live = {"same": same, "changed": other, "live": same}
+    assert differing(lake, live) == ["changed", "lake", "live"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "An error occurred\n: org.apache.spark.SparkException: Job aborted\n\tat x\n"
+            "Caused by: org.apache.spark.SparkException: Task failed\n\tat y\n"
+            "Caused by: java.io.IOException: No space left on device\n\tat z\n",
+            "No space left on device",
+        ),
+        (
+            "[PYTHON] Traceback\nqueenmq.errors.NotFound: no queue x; create it\nCaused by: a.B: c",
+            "no queue x; create it",
+        ),
+        (
+            "[PATH_NOT_FOUND] Path does not exist: x\nmore",
+            "[PATH_NOT_FOUND] Path does not exist: x",
+        ),
+        ("An error\n: java.io.IOException: Mkdirs failed\n\tat", "Mkdirs failed"),
+        ("", "no reason"),
+    ],
+)
+def test_of_a_long_failure_the_reason_is_told(text: str, told: str) -> None:
+    assert reason(text) == told
