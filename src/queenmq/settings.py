@@ -83,6 +83,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     load_release_ratio: Annotated[float, msgspec.Meta(gt=0, le=1)] = (
         0.7  # Load is over below this share of the threshold.
     )
+    retention_interval_s: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = (
+        60  # Pause between two looks for messages that may go.
+    )
     default_batch_size: Count = 1  # Messages of a pop that names no batch.
     default_timeout_ms: Bound = 30_000  # Wait of a long poll that names no timeout.
     default_subscription_mode: Literal["", "all", "new"] = ""  # Mode of a group that names none.

@@ -192,6 +192,7 @@ class QueueOptions(Struct):
     maxWaitTimeSeconds: Natural = 0
     onPoison: Literal["dlq", "block", "skip"] = "dlq"
     onFailedOperation: Literal["stop", "continue"] = "stop"
+    archiveBeforeDelete: bool = False
 
 
 class ConfigureRequest(Struct):

@@ -26,6 +26,7 @@ DEFAULTS = {
     "retentionEnabled": False,
     "encryptionEnabled": False,
     "maxWaitTimeSeconds": 0,
+    "archiveBeforeDelete": False,
 }
 
 

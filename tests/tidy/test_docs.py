@@ -102,6 +102,7 @@ def served_routes() -> set[str]:
         groups=anything,
         resources=anything,
         inspection=inspection,
+        retention=anything,
         operations=anything,
         system=anything,
         health=anything,

@@ -220,6 +220,8 @@ class TestRefusals:
             ("db_pool_size", "3"),
             ("wake_listen", "maybe"),
             ("wake_interval_ms", "-1"),
+            ("retention_interval_s", "0"),
+            ("retention_interval_s", "86401"),
             ("push_rows_max", "0"),
             ("push_wait_ms", str(2**31)),
             ("pop_slots", "-1"),

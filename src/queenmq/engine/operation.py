@@ -120,6 +120,20 @@ class ClaimedOperation(NamedTuple):
         return PartitionKey(self.queue_name, self.partition_name)
 
 
+class RemovedMessages(NamedTuple):
+    """What one call of retention removed, by rule, and where the next one goes on."""
+
+    #: The partition after which to look; None: all of the queue were looked at.
+    next_after: str | None
+    retention: int
+    completed: int
+    evicted: int
+
+    @property
+    def total(self) -> int:
+        return self.retention + self.completed + self.evicted
+
+
 class WaitingOperations(NamedTuple):
     """How many operations wait to be run, and for how long the oldest does."""
 

@@ -27,6 +27,7 @@ from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
 from queenmq.server.routes.queues import QueueRoutes
 from queenmq.server.routes.resources import ResourceRoutes
+from queenmq.server.routes.retention import RetentionRoutes
 from queenmq.server.routes.system import SystemRoutes
 from queenmq.server.routes.transactions import TransactionRoutes
 
@@ -67,6 +68,7 @@ class App:
         groups: GroupRoutes,
         resources: ResourceRoutes,
         inspection: Inspection,
+        retention: RetentionRoutes,
         operations: OperationRoutes,
         system: SystemRoutes,
         health: HealthRoutes,
@@ -92,6 +94,7 @@ class App:
                 ),
                 _route("/api/v1/resources/namespaces", resources.namespaces, "GET"),
                 _route("/api/v1/resources/tasks", resources.tasks, "GET"),
+                _route("/api/v1/analytics/retention", retention.show, "GET"),
                 *_group_routes(groups),
                 _route("/api/v1/queues/{queue:name}/clear", queues.clear, "DELETE"),
                 *_inspection_routes(inspection),

@@ -39,9 +39,11 @@ from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
 from queenmq.server.routes.queues import QueueRoutes
 from queenmq.server.routes.resources import ResourceRoutes
+from queenmq.server.routes.retention import RetentionRoutes
 from queenmq.server.routes.system import SystemRoutes
 from queenmq.server.routes.transactions import TransactionRoutes
 from queenmq.services.janitor import Janitor
+from queenmq.services.retention import Retention
 from queenmq.services.runner import Runner
 from queenmq.services.switches import Switches
 from queenmq.settings import Settings
@@ -51,6 +53,7 @@ from queenmq.storage.group_store import GroupStore
 from queenmq.storage.message_store import PostgresMessageStore
 from queenmq.storage.operation_store import PostgresOperationStore
 from queenmq.storage.push_journal import SpoolJournal
+from queenmq.storage.retention_store import RetentionStore
 from queenmq.storage.spool import Spool, SpoolStats
 from queenmq.storage.trace_store import TraceStore
 from queenmq.storage.wake_listener import WakeListener
@@ -154,7 +157,9 @@ class Broker:
         janitor = Janitor(
             admin, self._operation_store, admin, traces, trace_keep_s=settings.trace_retention_s
         )
-        self._runner = Runner([janitor, Switches(self._maintenance)])
+        removals = RetentionStore(self._database)
+        retention = Retention(removals, registry, interval_s=settings.retention_interval_s)
+        self._runner = Runner([janitor, retention, Switches(self._maintenance)])
         self._health = HealthRoutes(admin)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         self.app = App(
@@ -182,6 +187,7 @@ class Broker:
                 count_messages=lambda: push.messages,
                 queue_max=self._queue_max,
             ),
+            retention=RetentionRoutes(removals),
             operations=OperationRoutes(
                 self._operation_store,
                 self._operations,

@@ -9,6 +9,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from queenmq.spark.archive import (
+    Archive,
+    ArchiveSplit,
+    live_queues,
+    read_archive,
+    row_filter,
+)
 from queenmq.spark.database import Database
 from queenmq.spark.filters import Pushed, push
 from queenmq.spark.offsets import XID_MAX, Start
@@ -42,10 +49,33 @@ class QueenBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
         with Database(self._options.url) as database:
+            if self._options.archive is not None:
+                return self._with_archive(database, Archive.at(self._options.archive))
             queues = find_queues(database, self._options.scope, only=self._pushed.queues)
             selection = self._narrowed(database, queues)
             bounded = _bounded(selection, self._options, horizon(database))
             return plan(database, bounded, pieces=self._options.min_partitions).splits
+
+    def _with_archive(self, database: Database, archive: Archive) -> list[InputPartition]:
+        """The tasks of lake and database together.
+
+        The lake was opened first: its positions are below every horizon that is asked for later.
+        """
+        scope, pushed = self._options.scope, self._pushed
+        found = archive.find(database, scope, pushed.queues)
+        end = horizon(database)
+        bounds = _bounded(self._bounds(Selection(())), self._options, end)
+        names = None if scope.partitions is None else frozenset(scope.partitions)
+        if pushed.partitions is not None:
+            names = pushed.partitions & (pushed.partitions if names is None else names)
+        rows = row_filter(bounds, names, pushed.partition_ids)
+        splits: list[InputPartition] = list(archive.splits(found, scope, rows))
+        for position, ids in found.live.items():
+            selection = self._narrowed(database, live_queues(database, ids, scope))
+            bounded = _bounded(selection, self._options, end)
+            later = replace(bounded, start=max(bounded.start, position))
+            splits += plan(database, later, pieces=self._options.min_partitions).splits
+        return splits
 
     def _narrowed(self, database: Database, queues: Queues) -> Selection:
         pushed = self._pushed
@@ -55,9 +85,14 @@ class QueenBatchReader(DataSourceReader):
             chosen = named if chosen is None else chosen & named
         if pushed.partition_ids is not None:
             chosen = pushed.partition_ids & (pushed.partition_ids if chosen is None else chosen)
+        selection = self._bounds(queues.selection)
+        return replace(selection, partitions=None if chosen is None else tuple(sorted(chosen)))
+
+    def _bounds(self, selection: Selection) -> Selection:
+        """With the filters that are ranges."""
+        pushed = self._pushed
         return replace(
-            queues.selection,
-            partitions=None if chosen is None else tuple(sorted(chosen)),
+            selection,
             seq_from=pushed.seq_from,
             seq_to=pushed.seq_to,
             time_from=pushed.time_from,
@@ -66,6 +101,8 @@ class QueenBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
+        if isinstance(partition, ArchiveSplit):
+            return read_archive(partition, self._options)
         return read_split(partition, self._options)
 
 

@@ -37,8 +37,9 @@ NAMES = (
     "includeXid",
     "openTransactionWarningSeconds",
     "includeArchive",
+    "archivePath",
 )
-BATCH_ONLY = ("endingOffsets", "endingTimestamp", "deliveryState")
+BATCH_ONLY = ("endingOffsets", "endingTimestamp", "deliveryState", "includeArchive", "archivePath")
 STREAM_ONLY = ("maxMessagesPerTrigger", "consumerGroup", "openTransactionWarningSeconds")
 PAYLOAD_TYPES = ("string", "binary", "variant")
 
@@ -86,6 +87,8 @@ class ReadOptions:
     delivery_state: bool
     include_xid: bool
     warn_after_s: int
+    #: The lake whose messages are read as well; None: live ones only.
+    archive: str | None
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -> ReadOptions:
@@ -106,6 +109,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -
         delivery_state=_flag(values, "deliveryState", False),
         include_xid=_flag(values, "includeXid", False),
         warn_after_s=_number(values, "openTransactionWarningSeconds", 60, low=0) or 0,
+        archive=_archive(values),
     )
 
 
@@ -117,8 +121,6 @@ def _known(options: Mapping[str, str]) -> dict[str, str]:
     empty = sorted(name for name, value in values.items() if not value.strip())
     if empty:
         raise InvalidRequest(f"the option {', '.join(empty)} is empty; leave it out or give it")
-    if "includeArchive" in values:
-        raise InvalidRequest("includeArchive cannot be used yet: only live messages can be read")
     return values
 
 
@@ -146,6 +148,21 @@ def _check_together(values: Mapping[str, str]) -> None:
         raise InvalidRequest("nothing to read: give queue, queuePattern, namespace or task")
     if values.get("endingOffsets", "").strip().lower() == "earliest":
         raise InvalidRequest("endingOffsets cannot be earliest: there is nothing before it")
+
+
+def _archive(values: Mapping[str, str]) -> str | None:
+    path = values.get("archivePath")
+    if not _flag(values, "includeArchive", False):
+        if path is not None:
+            raise InvalidRequest("archivePath needs includeArchive to be true")
+        return None
+    if path is None:
+        raise InvalidRequest("includeArchive needs archivePath: the folder or URL of the lake")
+    if _flag(values, "deliveryState", False):
+        raise InvalidRequest(
+            "includeArchive and deliveryState exclude each other: the archive has no delivery state"
+        )
+    return path
 
 
 def _url(values: Mapping[str, str]) -> str:

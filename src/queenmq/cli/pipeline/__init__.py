@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from queenmq.cli.pipeline import archive
+from queenmq.cli.pipeline import archive, load, replay
 
 app = typer.Typer(
     help="Jobs on Spark: archive, replay, analytics, audit, load, stream.", no_args_is_help=True
 )
 app.command(name="archive")(archive.archive)
+app.command(name="load")(load.load)
+app.command(name="replay")(replay.replay)

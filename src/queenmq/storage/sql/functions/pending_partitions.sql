@@ -34,7 +34,7 @@ AS $$
                CASE WHEN q.delayed_processing > 0 THEN (
                    SELECT m.created_at + make_interval(secs => q.delayed_processing)
                    FROM queen.messages m
-                   WHERE m.partition_id = l.partition_id AND m.seq > coalesce(l.cursor_seq, 0)
+                   WHERE m.partition_id = l.partition_id AND m.seq > greatest(l.cursor_seq, l.first_seq - 1)
                    ORDER BY m.seq LIMIT 1) END),
            CASE WHEN l.blocked_seq IS NOT NULL AND q.on_poison = 'block' THEN 'b'
                 WHEN l.lease_expires_at > clock_timestamp() THEN 'l'

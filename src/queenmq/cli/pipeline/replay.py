@@ -1,0 +1,68 @@
+"""`queen pipeline replay`: messages of a lake to queues again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from queenmq.cli.pipeline.frame import Common, job_command
+from queenmq.spark.jobs.job import Job
+
+
+@job_command
+def replay(
+    common: Common,
+    lake: Annotated[str, typer.Option(help="Folder or URL of the lake.")],
+    queue: Annotated[
+        list[str] | None, typer.Option(help="A queue of the lake, repeatable; by default all.")
+    ] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option(help="A partition, repeatable; by default all.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Messages of this time or later: 2030-01-31T12:00:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Messages before this time.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="A condition in Spark SQL, on the columns of the lake.")
+    ] = None,
+    target_queue: Annotated[
+        str | None, typer.Option(help="The queue that gets them; by default their own.")
+    ] = None,
+    partition_expression: Annotated[
+        str | None, typer.Option(help="The partition, in Spark SQL; by default as it was.")
+    ] = None,
+    fresh_ids: Annotated[
+        bool, typer.Option("--fresh-ids", help="New transaction ids; by default the old ones.")
+    ] = False,
+    rate: Annotated[float | None, typer.Option(help="Messages a second, steadily.")] = None,
+    batch_rows: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Messages of one transaction.")
+    ] = 100_000,
+    name: Annotated[
+        str, typer.Option(help="Another name replays the same messages once more.")
+    ] = "",
+) -> Job:
+    """Write archived messages to queues again, in their order. A second run adds nothing."""
+    from queenmq.spark.jobs.replay import Replay
+    from queenmq.spark.jobs.replay_options import ReplayOptions, parse_moment
+    from queenmq.spark.lake.layout import Lake
+
+    return Replay(
+        ReplayOptions(
+            url=common.url(),
+            lake=Lake.at(lake),
+            queues=tuple(queue or ()),
+            partitions=tuple(partition or ()),
+            since=parse_moment("--since", since),
+            until=parse_moment("--until", until),
+            where=where,
+            target_queue=target_queue,
+            partition_expression=partition_expression,
+            has_fresh_ids=fresh_ids,
+            rate=rate,
+            batch_rows=batch_rows,
+            name=name,
+        )
+    )

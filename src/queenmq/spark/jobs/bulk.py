@@ -1,0 +1,218 @@
+"""Writes many rows to queues in batches of bounded size, in one order, each batch once.
+
+The rows are put into one order and cut into batches along it. A batch is named by a digest of its
+rows: one with the same rows was written before, by a run that was killed or by one that ended, and
+is passed over. So a run that is repeated adds nothing, and one that is resumed adds the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from queenmq.clock import now_ms
+from queenmq.spark.failures import spark_failures
+from queenmq.spark.jobs.job import Progress
+from queenmq.spark.jobs.stopping import stop_requests
+from queenmq.spark.sql_text import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: The columns of rows that the sink writes, of which some may be missing.
+COLUMNS = ("queue", "partition", "transaction_id", "trace_id", "payload")
+#: A batch is one transaction of a second or three.
+BATCH_ROWS = 100_000
+BATCH_ROWS_MAX = 1_000_000
+#: Where a row stands: the number of its task, and its place there in the lower bits.
+_PLACE = "_place"
+_TASK_BITS = 33
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that are written together."""
+
+    rows: int
+    #: The name under which the database knows it.
+    name: str
+    #: The places of its rows: from, up to.
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Batches:
+    """Rows in their order, kept by Spark while they are written."""
+
+    rows: DataFrame
+    all: list[Batch] = field(default_factory=list)
+
+    @property
+    def messages(self) -> int:
+        return sum(batch.rows for batch in self.all)
+
+    def of(self, batch: Batch) -> DataFrame:
+        """The rows of one, in order."""
+        from pyspark.sql import functions as F
+
+        place = F.col(_PLACE)
+        chosen = F.lit(False)
+        for start, end in batch.ranges:
+            chosen = chosen | ((place >= F.lit(start)) & (place < F.lit(end)))
+        return self.rows.where(chosen).drop(_PLACE)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of the batches."""
+
+    batches: int
+    messages: int
+    #: Written by a run before.
+    messages_before: int
+    #: Not written yet, because somebody asked to stop.
+    messages_left: int
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """For a summary."""
+        return {
+            "messages": self.messages + self.messages_before + self.messages_left,
+            "written": self.messages,
+            "written by a run before": self.messages_before,
+            "left; run it again": self.messages_left,
+            "batches": self.batches,
+        }
+
+
+@contextmanager
+def cut(
+    spark: SparkSession, rows: DataFrame, order: Sequence[str], *, size: int, salt: str
+) -> Iterator[Batches]:
+    """Order rows by these columns, which tell any two rows apart, and cut them into batches.
+
+    `salt` keeps apart what is written on purpose a second time.
+    """
+    from pyspark.sql import functions as F
+
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+    placed = (
+        rows.repartitionByRange(tasks, *order)
+        .sortWithinPartitions(*order)
+        .select(
+            *(name for name in COLUMNS if name in rows.columns),
+            F.monotonically_increasing_id().alias(_PLACE),
+        )
+        .persist()
+    )
+    try:
+        yield Batches(placed, _find(placed, size=size, salt=salt))
+    finally:
+        placed.unpersist()
+
+
+def _find(placed: DataFrame, *, size: int, salt: str) -> list[Batch]:
+    from pyspark.sql import functions as F
+
+    task = F.shiftright(_PLACE, _TASK_BITS).cast("int")
+    counts = {row[0]: row[1] for row in placed.groupBy(task).count().collect()}
+    if not counts:
+        return []
+    per_task = [counts.get(number, 0) for number in range(max(counts) + 1)]
+    offsets = [0, *accumulate(per_task)]
+    number = F.floor(_rank(task, offsets) / size).cast("long")
+    hashed = F.xxhash64(*(name for name in placed.columns if name != _PLACE))
+    digests = (
+        placed.groupBy(number.alias("number"))
+        .agg(F.count("*").alias("rows"), F.sum(hashed.cast("decimal(38,0)")).cast("string"))
+        .collect()
+    )
+    return [
+        Batch(rows, _name(salt, rows, digest), tuple(_ranges(offsets, place * size, rows)))
+        for place, rows, digest in sorted(digests)
+    ]
+
+
+def _rank(task: Column, offsets: Sequence[int]) -> Column:
+    """The place of a row among all."""
+    from pyspark.sql import functions as F
+
+    starts = F.array(*(F.lit(offset).cast("long") for offset in offsets))
+    within = F.col(_PLACE).bitwiseAND(F.lit((1 << _TASK_BITS) - 1))
+    return F.element_at(starts, task + 1) + within
+
+
+def _ranges(offsets: Sequence[int], first: int, rows: int) -> Iterator[tuple[int, int]]:
+    """The places of that many rows from the first on, task by task."""
+    for task, (start, end) in enumerate(pairwise(offsets)):
+        low, high = max(first, start), min(first + rows, end)
+        if low < high:
+            base = task << _TASK_BITS
+            yield base + low - start, base + high - start
+
+
+def _name(salt: str, rows: int, digest: str) -> str:
+    whole = hashlib.sha256("\n".join((salt, str(rows), digest)).encode())
+    return f"{salt.partition(':')[0]}:{whole.hexdigest()[:40]}"
+
+
+def written_before(url: str, batches: Sequence[Batch]) -> set[str]:
+    """Names of the batches that were written."""
+    from queenmq.spark.database import Database
+
+    names = {f"write:{batch.name}": batch.name for batch in batches}
+    with Database(url) as database:
+        rows = database.rows(load("bulk")["done"], sorted(names))
+    return {names[row["name"]] for row in rows}
+
+
+class Pace:
+    """Keeps writing to so many messages a second, reckoned from the start; None: no limit."""
+
+    def __init__(self, rate: float | None, clock_ms: Callable[[], float] = now_ms) -> None:
+        self._rate = rate
+        self._clock_ms = clock_ms
+        self._began_ms = clock_ms()
+        self._messages = 0
+
+    def pause_s(self, messages: int) -> float:
+        """How long to wait now that so many more were written."""
+        self._messages += messages
+        if self._rate is None:
+            return 0.0
+        due_ms = self._began_ms + self._messages / self._rate * 1000
+        return max(0.0, (due_ms - self._clock_ms()) / 1000)
+
+
+def write(
+    batches: Batches,
+    options: Mapping[str, str],
+    progress: Progress,
+    *,
+    rate: float | None = None,
+) -> Written:
+    """Write what was not written before, each batch in a transaction of its own, until all is
+    done or somebody asks to stop.
+    """
+    before = written_before(options["url"], batches.all)
+    skipped = sum(batch.rows for batch in batches.all if batch.name in before)
+    done = 0
+    pace = Pace(rate)
+    with stop_requests() as stop:
+        for batch in batches.all:
+            progress.tell("writing messages", done + skipped, batches.messages)
+            if stop.is_set():
+                break
+            if batch.name in before:
+                continue
+            with spark_failures("a batch was not written"):
+                writer = batches.of(batch).write.format("queen").mode("append")
+                writer.options(**options, writeId=batch.name).save()
+            done += batch.rows
+            stop.wait(pace.pause_s(batch.rows))
+    progress.tell("writing messages", done + skipped, batches.messages)
+    return Written(len(batches.all), done, skipped, batches.messages - done - skipped)
