@@ -71,6 +71,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     smart_poll_max_interval_ms: Bound = 1_000  # Re-checks slow down to this.
     ack_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Ack calls in flight.
     ack_rows_max: Count = 2_000  # Acks merged into one call.
+    ack_history_hours: Annotated[int, msgspec.Meta(ge=1, le=87_600)] = (
+        168  # How long the history of queues with ackHistory is kept.
+    )
     enable_load_management: bool = True  # Queue or refuse operations under load.
     load_push_threshold: Pressure = 0.7  # Pushes are queued from this pressure on.
     load_push_queue_max: Count = 10_000  # Queued operations; under load more are refused.

@@ -193,6 +193,7 @@ class QueueOptions(Struct):
     onPoison: Literal["dlq", "block", "skip"] = "dlq"
     onFailedOperation: Literal["stop", "continue"] = "stop"
     archiveBeforeDelete: bool = False
+    ackHistory: bool = False
 
 
 class ConfigureRequest(Struct):

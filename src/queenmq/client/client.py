@@ -17,6 +17,7 @@ from queenmq.client.consumption import ConsumeKeywords, ConsumeOptions, Consumpt
 from queenmq.client.errors import ClientError, PayloadMismatch, PushFailed
 from queenmq.client.message import Message, Popped, converted
 from queenmq.client.options import Config, Options, resolved, transport_of
+from queenmq.client.pipeline import Pipeline
 from queenmq.client.pushing import Pusher, Results
 from queenmq.client.queue import Queue
 from queenmq.client.servers import affinity_key
@@ -46,6 +47,8 @@ class Queen:
         self._consumptions: set[Consumption] = set()
         #: What operators ask for.
         self.admin = Admin(self._transport)
+        #: What jobs on Spark have found.
+        self.pipeline = Pipeline(self._transport)
 
     # Queues.
 

@@ -134,6 +134,11 @@ class SyncQueen:
         """What operators ask for."""
         return SyncBuilder(self, self._queen.admin)
 
+    @property
+    def pipeline(self) -> SyncBuilder:
+        """What jobs on Spark have found."""
+        return SyncBuilder(self, self._queen.pipeline)
+
     def transaction(self) -> SyncBuilder:
         """Pushes and acks that happen together; `commit()` waits, so does the end of `with`."""
         return SyncBuilder(self, self._queen.transaction())

@@ -22,6 +22,7 @@ from queenmq.server.routes.groups import GroupRoutes
 from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
 from queenmq.server.routes.operations import OperationRoutes
+from queenmq.server.routes.pipeline import PipelineRoutes
 from queenmq.server.routes.pop import PREFIX as POP_PREFIX
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
@@ -70,6 +71,7 @@ class App:
         inspection: Inspection,
         retention: RetentionRoutes,
         operations: OperationRoutes,
+        pipeline: PipelineRoutes,
         system: SystemRoutes,
         health: HealthRoutes,
         metrics: MetricsRoutes,
@@ -103,6 +105,8 @@ class App:
                 _route("/api/v1/operations/{operation_id}", operations.show, "GET"),
                 _route("/api/v1/operations/{operation_id}/retry", operations.retry, "POST"),
                 _route("/api/v1/operations/{operation_id}/discard", operations.discard, "POST"),
+                _route("/api/v1/analytics/pipeline", pipeline.runs, "GET"),
+                _route("/api/v1/analytics/pipeline/{table:name}", pipeline.table, "GET"),
                 _routes("/api/v1/system/maintenance", GET=system.show, POST=system.switch),
                 _routes(
                     "/api/v1/system/maintenance/pop", GET=system.show_pop, POST=system.switch_pop

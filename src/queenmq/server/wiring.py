@@ -35,6 +35,7 @@ from queenmq.server.routes.groups import GroupRoutes
 from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
 from queenmq.server.routes.operations import OperationRoutes
+from queenmq.server.routes.pipeline import PipelineRoutes
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
 from queenmq.server.routes.queues import QueueRoutes
@@ -52,6 +53,7 @@ from queenmq.storage.database import Database
 from queenmq.storage.group_store import GroupStore
 from queenmq.storage.message_store import PostgresMessageStore
 from queenmq.storage.operation_store import PostgresOperationStore
+from queenmq.storage.pipeline_store import PipelineStore
 from queenmq.storage.push_journal import SpoolJournal
 from queenmq.storage.retention_store import RetentionStore
 from queenmq.storage.spool import Spool, SpoolStats
@@ -154,12 +156,8 @@ class Broker:
         settings = self._settings
         groups = GroupStore(self._database)
         traces = TraceStore(self._database)
-        janitor = Janitor(
-            admin, self._operation_store, admin, traces, trace_keep_s=settings.trace_retention_s
-        )
         removals = RetentionStore(self._database)
-        retention = Retention(removals, registry, interval_s=settings.retention_interval_s)
-        self._runner = Runner([janitor, retention, Switches(self._maintenance)])
+        self._runner = self._make_runner(admin, traces, removals, registry)
         self._health = HealthRoutes(admin)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         self.app = App(
@@ -194,6 +192,7 @@ class Broker:
                 pressure=lambda: self._load.pressure.value,
                 on_retry=lambda: self._processor.tell(0),
             ),
+            pipeline=PipelineRoutes(PipelineStore(self._database)),
             system=SystemRoutes(
                 self._maintenance,
                 settings,
@@ -213,6 +212,26 @@ class Broker:
                 count_messages=lambda: push.messages,
             ),
         )
+
+    def _make_runner(
+        self,
+        admin: AdminStore,
+        traces: TraceStore,
+        removals: RetentionStore,
+        registry: CollectorRegistry,
+    ) -> Runner:
+        settings = self._settings
+        janitor = Janitor(
+            admin,
+            self._operation_store,
+            admin,
+            traces,
+            admin,
+            trace_keep_s=settings.trace_retention_s,
+            history_keep_s=settings.ack_history_hours * 3_600,
+        )
+        retention = Retention(removals, registry, interval_s=settings.retention_interval_s)
+        return Runner([janitor, retention, Switches(self._maintenance)])
 
     async def start(self) -> None:
         """Connect and begin background work."""

@@ -36,8 +36,16 @@ class TraceSweeper(Protocol):
     async def sweep_traces(self, *, older_than_s: int, limit: int) -> int: ...
 
 
+class HistorySweeper(Protocol):
+    """Where the history of acks is."""
+
+    async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int: ...
+
+
 class Janitor:
-    """Forgets leases and operations that ended an hour ago, rows staged a day ago, old traces."""
+    """Forgets leases and operations that ended an hour ago, rows staged a day ago, old
+    traces and history.
+    """
 
     name = "janitor"
     interval_s = 300.0
@@ -48,14 +56,18 @@ class Janitor:
         operations: OperationSweeper,
         stages: StageSweeper,
         traces: TraceSweeper,
+        history: HistorySweeper,
         *,
         trace_keep_s: int,
+        history_keep_s: int,
     ) -> None:
         self._leases = leases
         self._operations = operations
         self._stages = stages
         self._traces = traces
         self._trace_keep_s = trace_keep_s
+        self._history = history
+        self._history_keep_s = history_keep_s
 
     async def run_once(self) -> None:
         await self._leases.sweep_lease_partitions()
@@ -65,4 +77,7 @@ class Janitor:
             pass
         keep_s = self._trace_keep_s
         while await self._traces.sweep_traces(older_than_s=keep_s, limit=_ROWS) == _ROWS:
+            pass
+        keep_s = self._history_keep_s
+        while await self._history.sweep_ack_history(older_than_s=keep_s, limit=_ROWS) == _ROWS:
             pass

@@ -78,3 +78,10 @@ class AdminStore:
             self._sql["sweep_staged"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
         return removed
+
+    async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int:
+        """Remove history that is too old, or of queues that are gone; rows."""
+        removed: int = await self._database.fetch_value(
+            self._sql["sweep_ack_history"], older_than_s, limit, priority=OperationType.BACKGROUND
+        )
+        return removed

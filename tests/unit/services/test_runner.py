@@ -144,6 +144,7 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
     left = [5_000, 5_000, 17]
     staged = [5_000, 0]
     traces = [5_000, 5_000, 4_999]
+    history = [5_000, 4_999]
 
     class Store:
         async def sweep_lease_partitions(self) -> None:
@@ -161,8 +162,15 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
             sweeps.append(f"traces of {older_than_s} s")
             return traces.pop(0)
 
-    janitor = Janitor(Store(), Store(), Store(), Store(), trace_keep_s=60)
+        async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int:
+            sweeps.append(f"history of {older_than_s} s")
+            return history.pop(0)
+
+    janitor = Janitor(
+        Store(), Store(), Store(), Store(), Store(), trace_keep_s=60, history_keep_s=7_200
+    )
     await janitor.run_once()
     expected = ["leases", *["operations"] * 3, *["stages"] * 2, *["traces of 60 s"] * 3]
+    expected += ["history of 7200 s"] * 2
     assert sweeps == expected, "until less than a full page is left"
     assert janitor.interval_s > 0

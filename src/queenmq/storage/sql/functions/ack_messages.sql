@@ -10,7 +10,7 @@
 --   dlq                 dead letter
 -- A cursor never moves back: acking what has already passed succeeds and changes nothing.
 -- Result: one row per item. has_more: the partition has messages after the cursor and no live lease.
--- Tables: partition_consumers (insert, row locks, update), dead_letter_queue (insert), messages,
+-- Tables: partition_consumers (insert, row locks, update), dead_letter_queue, ack_history (insert), messages,
 -- partition_lookup, partitions, queues (read).
 -- Locks: for items without a lease id those of create_cursors; cursor rows in (partition id, group) order.
 CREATE OR REPLACE FUNCTION queen.ack_messages(
@@ -76,7 +76,7 @@ BEGIN
         ) made ON true
     ), known AS (
         SELECT i.*, q.name AS queue_name, p.name AS partition_name, q.retry_limit, q.retry_delay,
-               pc.cursor_seq, pc.lease_end_seq, l.last_seq,
+               q.ack_history, pc.cursor_seq, pc.lease_end_seq, l.last_seq,
                CASE WHEN pc.retry_seq = i.seq THEN pc.retry_count ELSE 0 END AS retries,
                coalesce(pc.lease_expires_at > v_now, false) AS is_leased,
                i.lease_id IS NULL OR coalesce(i.lease_id = pc.lease_id, false) AS is_own_lease
@@ -129,15 +129,27 @@ BEGIN
             solo_until_seq = CASE WHEN pc.solo_until_seq > coalesce(d.pass_seq, pc.cursor_seq)
                                   THEN pc.solo_until_seq END,
             blocked_seq = CASE WHEN d.pass_seq < pc.blocked_seq THEN pc.blocked_seq END,
-            last_consumed_at = CASE WHEN d.pass_seq IS NULL THEN pc.last_consumed_at ELSE v_now END,
+            -- The rows were locked by a statement of its own, so this is worked out once for each of them.
+            last_consumed_at = CASE
+                WHEN d.pass_seq IS NULL THEN pc.last_consumed_at
+                WHEN CASE WHEN d.ack_history THEN queen.note_passed(
+                         pc.queue_id, pc.partition_id, pc.consumer_group, pc.cursor_seq, pc.cursor_seq, d.pass_seq,
+                         CASE WHEN pc.lease_expires_at IS NOT NULL AND d.pass_seq <= pc.lease_end_seq
+                              THEN pc.lease_acquired_at END,
+                         v_now, 'ack',
+                         (SELECT count(DISTINCT s.seq) FROM settled s
+                          WHERE s.partition_id = pc.partition_id AND s.consumer_group = pc.consumer_group
+                            AND s.is_applied AND s.verdict = 'bury'),
+                         pc.expiry_count + CASE WHEN pc.retry_seq <= d.pass_seq THEN pc.retry_count ELSE 0 END)
+                     ELSE true END THEN v_now END,
             total_consumed = pc.total_consumed + coalesce(d.pass_seq - pc.cursor_seq, 0)
         FROM (
-            SELECT s.partition_id, s.consumer_group, s.retry_delay, max(s.pass_seq) AS pass_seq,
+            SELECT s.partition_id, s.consumer_group, s.retry_delay, s.ack_history, max(s.pass_seq) AS pass_seq,
                    max(s.stop_seq) AS stop_seq,
                    max(s.retries + (s.status = 'failed')::integer) FILTER (WHERE s.seq = s.stop_seq)
                        AS stop_retries
             FROM settled s
-            GROUP BY s.partition_id, s.consumer_group, s.retry_delay
+            GROUP BY s.partition_id, s.consumer_group, s.retry_delay, s.ack_history
         ) d
         WHERE (d.pass_seq IS NOT NULL OR d.stop_seq IS NOT NULL)
           AND pc.partition_id = d.partition_id AND pc.consumer_group = d.consumer_group

@@ -32,6 +32,12 @@ BEGIN
     DELETE FROM queen.dead_letter_queue WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.message_traces WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.removed_messages WHERE partition_id = ANY (v_partition_ids);
+    PERFORM queen.note_passed(pc.queue_id, pc.partition_id, pc.consumer_group, pc.cursor_seq, l.last_seq, l.last_seq,
+                              NULL, clock_timestamp(), 'removed', 0, 0)
+    FROM queen.partition_consumers pc
+    JOIN queen.partition_lookup l ON l.partition_id = pc.partition_id
+    JOIN queen.queues q ON q.id = pc.queue_id
+    WHERE pc.partition_id = ANY (v_partition_ids) AND q.ack_history;
     UPDATE queen.partition_lookup SET first_seq = last_seq + 1 WHERE partition_id = ANY (v_partition_ids);
     UPDATE queen.partition_consumers pc
     SET cursor_seq = greatest(pc.cursor_seq, l.last_seq), lease_id = NULL, lease_expires_at = NULL,

@@ -44,7 +44,7 @@ BEGIN
         FOR UPDATE OF pc SKIP LOCKED
     ), seen AS (
         SELECT k.*, l.queue_id, l.last_seq, l.last_message_created_at, q.retry_limit, q.on_poison,
-               q.delayed_processing, q.window_buffer,
+               q.delayed_processing, q.window_buffer, q.ack_history,
                make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
                greatest(k.cursor_seq, l.first_seq - 1) AS after_seq,
                coalesce(k.lease_expires_at <= v_now, false) AS is_expired,
@@ -119,8 +119,13 @@ BEGIN
           AND pc.partition_id = n.partition_id AND pc.consumer_group = n.consumer_group
     )
     SELECT n.request, n.partition_id, n.consumer_group,
-           CASE WHEN n.take > 0 THEN 'granted' WHEN n.verdict = 'granted' THEN 'spare'
-                ELSE n.verdict END,
+           CASE WHEN n.take = 0 THEN CASE WHEN n.verdict = 'granted' THEN 'spare' ELSE n.verdict END
+                -- Here and not in the UPDATE, which works a row out twice if somebody has just changed it.
+                WHEN CASE WHEN n.ack_history THEN queen.note_passed(
+                         n.queue_id, n.partition_id, n.consumer_group, n.cursor_seq, n.after_seq,
+                         CASE WHEN n.is_auto_ack THEN n.after_seq + n.take ELSE n.after_seq END,
+                         v_now, v_now, 'autoAck', 0, n.retry_count + n.expiry_count + n.is_expired::integer)
+                     ELSE true END THEN 'granted' END,
            CASE WHEN n.take > 0 AND NOT n.is_auto_ack THEN n.new_lease END,
            n.after_seq, n.after_seq + n.take,
            n.retry_count + n.expiry_count + n.is_expired::integer,

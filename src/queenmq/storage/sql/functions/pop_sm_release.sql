@@ -22,7 +22,7 @@ BEGIN
         SELECT u.* FROM unnest(p_partition_ids, p_consumer_groups, p_lease_ids, p_pass_seqs)
             AS u (partition_id, consumer_group, lease_id, pass_seq)
     ), locked AS (
-        SELECT pc.partition_id, pc.consumer_group, g.pass_seq
+        SELECT pc.partition_id, pc.consumer_group, pc.queue_id, pc.cursor_seq, g.pass_seq
         FROM given g
         JOIN queen.partition_consumers pc
             ON pc.partition_id = g.partition_id AND pc.consumer_group = g.consumer_group
@@ -31,13 +31,21 @@ BEGIN
         ORDER BY pc.partition_id, pc.consumer_group
         FOR UPDATE OF pc
     ), placed AS (
-        SELECT k.partition_id, k.consumer_group, coalesce(m.seq - 1, l.last_seq) AS pass_seq
+        SELECT k.partition_id, k.consumer_group, k.queue_id, k.cursor_seq,
+               coalesce(m.seq - 1, l.last_seq) AS pass_seq
         FROM locked k
         LEFT JOIN queen.partition_lookup l ON l.partition_id = k.partition_id AND k.pass_seq IS NOT NULL
         LEFT JOIN LATERAL (
             SELECT x.seq FROM queen.messages x
             WHERE x.partition_id = l.partition_id AND x.seq > k.pass_seq ORDER BY x.seq LIMIT 1
         ) m ON true
+    ), noted AS MATERIALIZED (
+        SELECT k.partition_id, k.consumer_group, k.pass_seq,
+               CASE WHEN q.ack_history THEN queen.note_passed(
+                   k.queue_id, k.partition_id, k.consumer_group, k.cursor_seq, k.pass_seq, k.pass_seq, NULL,
+                   clock_timestamp(), 'removed', 0, 0) END AS is_noted
+        FROM placed k
+        LEFT JOIN queen.queues q ON q.id = k.queue_id AND k.pass_seq > k.cursor_seq
     )
     UPDATE queen.partition_consumers pc
     SET lease_id = NULL,
@@ -45,7 +53,7 @@ BEGIN
         cursor_seq = greatest(pc.cursor_seq, k.pass_seq),
         retry_count = CASE WHEN pc.retry_seq <= k.pass_seq THEN 0 ELSE pc.retry_count END,
         retry_seq = CASE WHEN pc.retry_seq <= k.pass_seq THEN NULL ELSE pc.retry_seq END
-    FROM placed k
+    FROM noted k
     WHERE pc.partition_id = k.partition_id AND pc.consumer_group = k.consumer_group
     RETURNING pc.partition_id, pc.consumer_group::text;
 END

@@ -5,7 +5,8 @@
 -- Only partitions in which the group has a cursor. Leases end, so that acks under them are refused; retries and
 -- the poison-message rule begin anew. Brokers are told on commit, and look the whole queue up again.
 -- Result: a row per cursor with its partition and the creation time of the message it stands at (NULL: none).
--- Tables: queues, partition_consumers (row locks, update); partitions, partition_lookup, messages (read).
+-- Tables: queues, partition_consumers (row locks, update); ack_history (insert); partitions, partition_lookup,
+-- messages (read).
 -- Locks: the queue's row (FOR NO KEY UPDATE), then cursor rows in partition id order.
 CREATE OR REPLACE FUNCTION queen.seek_group(
     p_consumer_group text,
@@ -20,9 +21,10 @@ AS $$
 DECLARE
     v_queue_id uuid;
     v_partition_ids uuid[];
+    v_keeps boolean;
 BEGIN
     UPDATE queen.queues SET changed_xid = pg_current_xact_id() WHERE name = p_queue_name
-    RETURNING id INTO v_queue_id;
+    RETURNING id, ack_history INTO v_queue_id, v_keeps;
     -- Lock first, then look: what a pop or an ack was about to commit is seen by the next statement.
     v_partition_ids := ARRAY(
         SELECT pc.partition_id FROM queen.partition_consumers pc
@@ -36,7 +38,11 @@ BEGIN
         'queen_wake', json_build_object('from', '', 'queues', json_build_array(p_queue_name))::text);
     RETURN QUERY
     UPDATE queen.partition_consumers pc
-    SET cursor_seq = t.seq, lease_id = NULL, lease_expires_at = NULL, retry_count = 0, retry_seq = NULL,
+    SET cursor_seq = CASE WHEN CASE WHEN v_keeps THEN queen.note_passed(
+                                   v_queue_id, pc.partition_id, pc.consumer_group, pc.cursor_seq, pc.cursor_seq,
+                                   t.seq, NULL, clock_timestamp(), 'seek', 0, 0)
+                               ELSE true END THEN t.seq END,
+        lease_id = NULL, lease_expires_at = NULL, retry_count = 0, retry_seq = NULL,
         retry_at = NULL, expiry_count = 0, solo_until_seq = NULL, blocked_seq = NULL
     FROM (
         SELECT l.partition_id,

@@ -4,7 +4,8 @@
 -- The queue's on_poison says what happens: dlq (dead letter, go on), skip (go on), block (the partition
 -- stops for this group until somebody acks, seeks or changes the setting).
 -- Does nothing unless that is still the state of the row.
--- Tables: partition_consumers (row lock, update), dead_letter_queue (insert), messages, queues (read).
+-- Tables: partition_consumers (row lock, update), dead_letter_queue, ack_history (insert), messages, queues
+-- (read).
 CREATE OR REPLACE FUNCTION queen.settle_poison(p_partition_id uuid, p_consumer_group text)
 RETURNS void
 LANGUAGE plpgsql
@@ -13,6 +14,7 @@ DECLARE
     v_row queen.partition_consumers;
     v_on_poison text;
     v_expiries integer;
+    v_keeps boolean;
     v_seq bigint;
 BEGIN
     SELECT * INTO v_row FROM queen.partition_consumers
@@ -23,7 +25,7 @@ BEGIN
         RETURN;
     END IF;
     -- Those of its batch and its own; expiry_count starts anew whenever a message of the batch passes.
-    SELECT on_poison, greatest(retry_limit, 1) + 1 INTO v_on_poison, v_expiries
+    SELECT on_poison, greatest(retry_limit, 1) + 1, ack_history INTO v_on_poison, v_expiries, v_keeps
     FROM queen.queues WHERE id = v_row.queue_id;
     v_seq := v_row.lease_end_seq;
     IF v_on_poison = 'block' THEN
@@ -37,6 +39,11 @@ BEGIN
             p_partition_id, p_consumer_group, v_seq, v_expiries,
             format('Lease expired %s times without an ack: the consumer may die on this message',
                    v_expiries));
+    END IF;
+    IF v_keeps THEN
+        PERFORM queen.note_passed(
+            v_row.queue_id, p_partition_id, p_consumer_group, v_row.cursor_seq, v_row.cursor_seq, v_seq,
+            v_row.lease_acquired_at, clock_timestamp(), 'poison', (v_on_poison = 'dlq')::integer, v_expiries);
     END IF;
     UPDATE queen.partition_consumers
     SET lease_id = NULL, lease_expires_at = NULL, cursor_seq = v_seq, expiry_count = 0,

@@ -43,3 +43,30 @@ SELECT count(*) FROM removed;
 -- name: sweep_single_writes
 DELETE FROM queen.spark_commits
 WHERE query_id >= 'once:' AND query_id < 'once;' AND committed_at < now() - make_interval(secs => $1);
+
+-- name: sweep_ack_history
+-- From queue to queue by the index. Of a deleted queue nothing is kept.
+WITH RECURSIVE held AS (
+    (SELECT h.queue_id FROM queen.ack_history h ORDER BY h.queue_id LIMIT 1)
+    UNION ALL
+    SELECT n.queue_id
+    FROM held s CROSS JOIN LATERAL (
+        SELECT x.queue_id FROM queen.ack_history x WHERE x.queue_id > s.queue_id ORDER BY x.queue_id LIMIT 1) n
+), removed AS (
+    DELETE FROM queen.ack_history
+    WHERE (queue_id, passed_at, id) IN (
+        SELECT x.queue_id, x.passed_at, x.id
+        FROM held s
+        LEFT JOIN queen.queues q ON q.id = s.queue_id
+        CROSS JOIN LATERAL (
+            SELECT h.queue_id, h.passed_at, h.id FROM queen.ack_history h
+            WHERE h.queue_id = s.queue_id
+              AND h.passed_at < CASE WHEN q.id IS NULL THEN 'infinity'
+                                     ELSE clock_timestamp() - make_interval(secs => $1) END
+            ORDER BY h.passed_at, h.id LIMIT $2
+            -- Waits for nobody, so that the order of the rows is of no matter.
+            FOR UPDATE SKIP LOCKED) x
+        LIMIT $2)
+    RETURNING 1
+)
+SELECT count(*) FROM removed;

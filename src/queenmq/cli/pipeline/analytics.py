@@ -1,0 +1,67 @@
+"""`queen pipeline analytics`: how queues and their consumers did."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from queenmq.cli.pipeline.choosing import (
+    Namespace,
+    PartitionNames,
+    Pattern,
+    QueueNames,
+    Task,
+    chosen,
+)
+from queenmq.cli.pipeline.frame import Common, job_command
+from queenmq.clock import unix_ms
+from queenmq.errors import InvalidRequest
+from queenmq.spark.jobs.job import Job
+
+
+@job_command
+def analytics(
+    common: Common,
+    queue: QueueNames = None,
+    pattern: Pattern = None,
+    namespace: Namespace = None,
+    task: Task = None,
+    partition: PartitionNames = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="A time, or how long ago: 24h. Default: a day before --to."),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="Likewise. Default: the running bucket.")
+    ] = None,
+    bucket: Annotated[str, typer.Option(help="Length of the pieces of time: 90s, 5m, 1h.")] = "5m",
+    top: Annotated[
+        int, typer.Option(min=1, max=1_000, help="Partitions, producers and errors by name.")
+    ] = 20,
+    lake: Annotated[
+        str | None, typer.Option(help="Write all results to <lake>/analytics, too.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with charts to this file.", dir_okay=False)
+    ] = None,
+) -> Job:
+    """Measure throughput, backlog, latencies, failures and skew of queues.
+
+    Example: queen pipeline analytics --queue orders --from 24h --report report.html
+    """
+    from queenmq.spark.jobs.analytics.job import Analytics
+    from queenmq.spark.jobs.ranges import make_range
+
+    if report is not None and not report.absolute().parent.is_dir():
+        raise InvalidRequest(f"--report {report}: there is no such folder; create it")
+    now = datetime.fromtimestamp(unix_ms() / 1000, UTC)
+    return Analytics(
+        chosen(common, queue, pattern, namespace, task, partition),
+        make_range(start, end, bucket, now=now),
+        top=top,
+        lake=lake,
+        report=report,
+    )

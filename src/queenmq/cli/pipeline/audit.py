@@ -1,0 +1,41 @@
+"""`queen pipeline audit`: looks for what must not be."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from queenmq.cli.pipeline.choosing import (
+    Namespace,
+    PartitionNames,
+    Pattern,
+    QueueNames,
+    Task,
+    chosen,
+)
+from queenmq.cli.pipeline.frame import Common, job_command
+from queenmq.spark.jobs.job import Job
+
+
+@job_command
+def audit(
+    common: Common,
+    queue: QueueNames = None,
+    pattern: Pattern = None,
+    namespace: Namespace = None,
+    task: Task = None,
+    partition: PartitionNames = None,
+    lake: Annotated[str | None, typer.Option(help="Compare with this lake, too.")] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the findings to <lake>/audit.")
+    ] = False,
+) -> Job:
+    """Check messages, cursors, dead letters, history and archive; exit code 1: something is wrong.
+
+    Example: queen pipeline audit --lake /srv/lake
+    """
+    from queenmq.spark.jobs.audit.job import Audit
+
+    choice = chosen(common, queue, pattern, namespace, task, partition)
+    return Audit(choice, lake=lake, writes=write)

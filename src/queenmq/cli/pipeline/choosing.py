@@ -1,0 +1,47 @@
+"""The options by which jobs choose queues, named as those of the source."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from queenmq.cli.pipeline.frame import Common
+    from queenmq.spark.jobs.choice import Choice
+
+QueueNames = Annotated[
+    list[str] | None, typer.Option("--queue", help="A queue by its name; repeatable.")
+]
+Pattern = Annotated[
+    str | None, typer.Option(help="Queues by a regular expression for the whole name.")
+]
+Namespace = Annotated[str | None, typer.Option(help="Queues of a namespace.")]
+Task = Annotated[str | None, typer.Option(help="Queues of a task.")]
+PartitionNames = Annotated[
+    list[str] | None, typer.Option("--partition", help="Only partitions of this name; repeatable.")
+]
+
+
+def chosen(
+    common: Common,
+    queue: list[str] | None,
+    pattern: str | None,
+    namespace: str | None,
+    task: str | None,
+    partition: list[str] | None,
+) -> Choice:
+    """The choice, checked before Spark is started; none of the options: all queues."""
+    from queenmq.spark.jobs.choice import Choice
+
+    choice = Choice(
+        common.url(),
+        queue=json.dumps(queue) if queue else None,
+        queue_pattern=pattern,
+        namespace=namespace,
+        task=task,
+        partitions=json.dumps(partition) if partition else None,
+    )
+    choice.scope()
+    return choice

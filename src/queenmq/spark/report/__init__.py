@@ -1,0 +1,1 @@
+"""The analytics report: one HTML file that needs nothing else. Pure: rows in, text out."""

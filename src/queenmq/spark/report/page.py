@@ -1,0 +1,256 @@
+"""Pure: the report of a run of the analytics job, from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from queenmq.spark.report.charts import Series, bar_chart, column_chart, line_chart, table
+from queenmq.spark.report.numbers import duration, moment, percent, plain, size
+
+if TYPE_CHECKING:
+    from queenmq.spark.jobs.analytics.results import Results
+
+#: Queues with charts of their own; the others are in the table at the top.
+_QUEUES_MAX = 12
+_GROUPS_MAX = 4
+_BARS_MAX = 10
+_UNKNOWN = "—"
+
+Row = dict[str, Any]
+
+
+def render(results: Results) -> str:
+    """The whole page."""
+    span = results.run.span
+    template = Template(
+        (resources.files("queenmq.spark.report") / "template.html").read_text(encoding="utf-8")
+    )
+    chosen = ", ".join(f"{name} {value}" for name, value in sorted(results.run.scope.items()))
+    about = (
+        f"{moment(span.start)} to {moment(span.end)}, in buckets of"
+        f" {duration(span.bucket_s * 1000)}. Queues by {chosen}."
+    )
+    footer = f"Run {results.run.id}. All times are UTC. Everything on this page is in this file."
+    return template.substitute(
+        title="Queen analytics",
+        about=escape(about),
+        body="\n".join(_body(results)),
+        footer=escape(footer),
+    )
+
+
+def _body(results: Results) -> Iterator[str]:
+    queues = sorted(results.rows("queues"), key=lambda row: (-row["pushed"], row["queue"]))
+    groups = results.rows("groups")
+    yield _tiles(results, queues, groups)
+    yield from _unknowns(queues)
+    yield f'<div class="wide">{_queue_table(queues)}{_group_table(groups)}</div>'
+    for row in queues[:_QUEUES_MAX]:
+        yield from _queue(results, row, [g for g in groups if g["queue"] == row["queue"]])
+    left = len(queues) - _QUEUES_MAX
+    if left > 0:
+        yield f'<p class="soft">{left} quieter queues have no charts; choose them by --queue.</p>'
+
+
+def _tiles(results: Results, queues: Sequence[Row], groups: Sequence[Row]) -> str:
+    p95 = [row["latency_p95_ms"] for row in groups if row["latency_p95_ms"] is not None]
+    tiles = [
+        ("Pushed", plain(results.run.messages)),
+        ("Payload", size(sum(row["bytes"] for row in queues))),
+        ("Consumed", _known(_sum(groups, "consumed"), plain)),
+        ("Backlog now", plain(_sum(groups, "backlog_now") or 0)),
+        ("Slowest p95", _known(max(p95, default=None), duration)),
+        ("Dead letters", plain(_sum(groups, "dead_letters") or 0)),
+    ]
+    items = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles)
+    return f'<dl class="tiles">{"".join(items)}</dl>'
+
+
+def _sum(rows: Sequence[Row], column: str) -> int | None:
+    known = [row[column] for row in rows if row[column] is not None]
+    return sum(known) if known else None
+
+
+def _known(value: float | None, form: Any) -> str:
+    return _UNKNOWN if value is None else str(form(value))
+
+
+def _unknowns(queues: Sequence[Row]) -> Iterator[str]:
+    silent = [row["queue"] for row in queues if not row["keeps_history"]]
+    if not silent:
+        return
+    some = ", ".join(silent[:8]) + (f" and {len(silent) - 8} more" if len(silent) > 8 else "")
+    yield (
+        '<div class="note" role="note"><p>What was consumed when, backlog over time and latencies'
+        f" are not known for: {escape(some)}. Set the queue option <code>ackHistory</code> to have"
+        " them from then on.</p></div>"
+    )
+
+
+def _queue_table(queues: Sequence[Row]) -> str:
+    columns = (
+        "queue",
+        "ack history",
+        "partitions",
+        "pushed",
+        "payload",
+        "largest / mean",
+        "Gini",
+        "payload p50",
+        "p95",
+        "max",
+    )
+    rows = (
+        (
+            row["queue"],
+            "yes" if row["keeps_history"] else "no",
+            plain(row["partitions"]),
+            plain(row["pushed"]),
+            size(row["bytes"]),
+            _known(row["max_by_mean"], plain),
+            _known(row["gini"], lambda value: f"{value:.2f}"),
+            _known(row["payload_p50"], size),
+            _known(row["payload_p95"], size),
+            _known(row["payload_max"], size),
+        )
+        for row in queues
+    )
+    return table("Queues, and how evenly pushes fall on their partitions", columns, rows, texts=2)
+
+
+def _group_table(groups: Sequence[Row]) -> str:
+    columns = (
+        "queue",
+        "group",
+        "backlog now",
+        "consumed",
+        "p50",
+        "p95",
+        "p99",
+        "retries",
+        "dead letters",
+    )
+    rows = (
+        (
+            row["queue"],
+            _group_name(row["consumer_group"]),
+            plain(row["backlog_now"]),
+            _known(row["consumed"], plain),
+            *(_known(row[f"latency_{share}_ms"], duration) for share in ("p50", "p95", "p99")),
+            _known(row["retries"], plain),
+            plain(row["dead_letters"]),
+        )
+        for row in groups
+    )
+    return table("Consumer groups, and the time from push to ack", columns, rows, texts=2)
+
+
+def _group_name(group: str) -> str:
+    return "default group" if group == "__QUEUE_MODE__" else group
+
+
+def _queue(results: Results, queue: Row, groups: Sequence[Row]) -> Iterator[str]:
+    name = queue["queue"]
+    lines = [row for row in results.rows("timeline") if row["queue"] == name]
+    times = results.run.span.starts()
+    places = {time: place for place, time in enumerate(times)}
+
+    def values(group: str | None, column: str) -> list[float | None]:
+        found: list[float | None] = [None] * len(times)
+        for row in lines:
+            if row["consumer_group"] == group:
+                found[places[_utc(row["bucket_at"])]] = row[column]
+        return found
+
+    names = [row["consumer_group"] for row in groups]
+    otherwise = "No values in this range."
+    if not queue["keeps_history"]:
+        otherwise = "Not known: this queue keeps no ack history."
+    yield f"<section><h2>{escape(name)}</h2>"
+    yield (
+        f'<p class="soft">{plain(queue["pushed"])} messages in {plain(queue["partitions"])}'
+        f" partitions, {len(groups)} consumer group{'' if len(groups) == 1 else 's'}.</p>"
+    )
+    yield '<div class="charts">'
+    yield line_chart(
+        "Throughput",
+        f"Messages of {name} pushed, and consumed by each group, per bucket.",
+        times,
+        [
+            Series("pushed", values(None, "pushed")),
+            *(Series(f"consumed by {_group_name(g)}", values(g, "consumed")) for g in names),
+        ],
+        is_area=True,
+    )
+    yield line_chart(
+        "Backlog",
+        f"Messages of {name} before each group at the end of each bucket.",
+        times,
+        [Series(_group_name(g), values(g, "backlog")) for g in names],
+        otherwise=otherwise,
+    )
+    # Without a history one empty chart says it for all groups.
+    for group in names[: _GROUPS_MAX if queue["keeps_history"] else 1]:
+        yield line_chart(
+            f"Time from push to ack, {_group_name(group)}",
+            f"Percentiles of the latency of {name} for the group {_group_name(group)}.",
+            times,
+            [
+                Series(share, values(group, f"latency_{share}_ms"))
+                for share in ("p50", "p95", "p99")
+            ],
+            form=duration,
+            otherwise=otherwise,
+        )
+    yield from _shares(results, name)
+    yield "</div></section>"
+
+
+def _shares(results: Results, queue: str) -> Iterator[str]:
+    def rows(name: str) -> list[Row]:
+        return [row for row in results.rows(name) if row["queue"] == queue]
+
+    yield bar_chart(
+        "Hottest partitions",
+        f"Partitions of {queue} with most messages pushed.",
+        [
+            (row["partition"], row["pushed"], percent(row["share"]))
+            for row in rows("hottest")[:_BARS_MAX]
+        ],
+        column="partitions with pushes",
+    )
+    letters = sorted(rows("dead_letters"), key=lambda row: -row["letters"])[:_BARS_MAX]
+    yield bar_chart(
+        "Dead letters by error",
+        f"Dead letters of {queue} by the text of their error, numbers and ids left out.",
+        [(row["error"], row["letters"], _group_name(row["consumer_group"])) for row in letters],
+        column="dead letters",
+    )
+    yield column_chart(
+        "Payload sizes",
+        f"Messages of {queue} by the size of their payload, in powers of two.",
+        [(size(row["up_to_bytes"]), row["messages"]) for row in rows("payload_sizes")],
+        column="up to",
+    )
+    producers = sorted(rows("producers"), key=lambda row: -row["pushed"])[:_BARS_MAX]
+    yield bar_chart(
+        "Producers",
+        f"Who pushed to {queue}.",
+        [(_producer(row), row["pushed"], size(row["bytes"])) for row in producers],
+        column="producers",
+    )
+
+
+def _producer(row: Row) -> str:
+    if row["rank"] is None:
+        return "all others"
+    return "without a name" if row["producer"] is None else str(row["producer"])
+
+
+def _utc(time: datetime) -> datetime:
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

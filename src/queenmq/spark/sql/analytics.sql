@@ -1,0 +1,87 @@
+-- What the analytics job reads beside messages, and where its results go. Every reading statement is a part of
+-- bounded size; {{names}} are filled in by sql_text.py, $1 and $2 are JSON texts.
+
+-- name: chosen
+-- The queues, whether they keep a history, and how many partitions they have.
+SELECT q.id::text AS id, q.name AS name, q.ack_history AS keeps_history,
+       (SELECT count(*) FROM queen.partition_lookup l WHERE l.queue_id = q.id) AS partitions
+FROM queen.queues q
+WHERE q.id = ANY ('{{queues}}'::uuid[])
+ORDER BY q.name
+
+-- name: history_parts
+-- The history of a queue from a time on, cut at times into parts that cover so many messages.
+SELECT n.queue_id::text AS queue_id, min(n.passed_at) AS first
+FROM (
+    SELECT h.queue_id, h.passed_at,
+           div(sum(1 + h.completed) OVER (PARTITION BY h.queue_id ORDER BY h.passed_at, h.id) - 1, {{rows}}) AS part
+    FROM queen.ack_history h
+    WHERE h.queue_id = ANY ('{{queues}}'::uuid[]) AND h.passed_at >= '{{start}}'::timestamptz
+      AND h.xid < '{{xid}}'::xid8
+) n
+GROUP BY n.queue_id, n.part
+ORDER BY n.queue_id, n.part
+
+-- name: steps
+SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id,
+       h.consumer_group AS consumer_group, h.id AS id, h.passed_at AS passed_at, h.first_seq AS first_seq,
+       h.last_seq AS last_seq, h.completed + h.dead_lettered AS consumed, h.retries::bigint AS retries
+FROM queen.ack_history h
+JOIN queen.partitions p ON p.id = h.partition_id
+JOIN queen.queues q ON q.id = h.queue_id
+WHERE h.queue_id = '{{queue}}'::uuid AND h.xid < '{{xid}}'::xid8
+  AND h.passed_at >= '{{start}}'::timestamptz AND h.passed_at < '{{end}}'::timestamptz AND {{partitions}}
+
+-- name: latencies
+-- How long each message took from its push to its ack. Those that were removed since are not measured.
+SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id,
+       h.consumer_group AS consumer_group, h.passed_at AS passed_at,
+       (extract(epoch FROM h.passed_at - m.created_at) * 1000)::double precision AS latency_ms
+FROM queen.ack_history h
+JOIN queen.partitions p ON p.id = h.partition_id
+JOIN queen.queues q ON q.id = h.queue_id
+JOIN queen.messages m ON m.partition_id = h.partition_id AND m.seq >= h.first_seq AND m.seq <= h.last_seq
+WHERE h.queue_id = '{{queue}}'::uuid AND h.xid < '{{xid}}'::xid8 AND h.cause IN ('ack', 'autoAck')
+  AND h.passed_at >= '{{start}}'::timestamptz AND h.passed_at < '{{end}}'::timestamptz AND {{partitions}}
+
+-- name: heads
+-- Where each partition stood when the range began, and stands now.
+SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id, h.first_seq AS first_seq,
+       h.last_seq AS last_seq,
+       CASE WHEN h.last_message_created_at < '{{start}}'::timestamptz THEN h.last_seq
+            ELSE queen.seq_before(h.partition_id, '{{start}}'::timestamptz) END AS start_seq
+FROM queen.partition_lookup h
+JOIN queen.partitions p ON p.id = h.partition_id
+JOIN queen.queues q ON q.id = h.queue_id
+WHERE h.queue_id = '{{queue}}'::uuid AND {{partitions}} AND {{part}}
+
+-- name: cursors
+SELECT q.name AS queue, h.partition_id::text AS partition_id, h.consumer_group AS consumer_group,
+       h.cursor_seq AS cursor_seq
+FROM queen.partition_consumers h
+JOIN queen.queues q ON q.id = h.queue_id
+WHERE h.queue_id = '{{queue}}'::uuid AND {{partitions}} AND {{part}}
+
+-- name: dead_letters
+SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id,
+       h.consumer_group AS consumer_group, left(h.error_message, 500) AS error,
+       date_bin(make_interval(secs => {{bucket}}), h.failed_at, timestamptz 'epoch') AS bucket_at,
+       count(*) AS letters, min(h.failed_at) AS first_at, max(h.failed_at) AS last_at
+FROM queen.dead_letter_queue h
+JOIN queen.partitions p ON p.id = h.partition_id
+JOIN queen.queues q ON q.id = h.queue_id
+WHERE h.queue_id = '{{queue}}'::uuid
+  AND h.failed_at >= '{{start}}'::timestamptz AND h.failed_at < '{{end}}'::timestamptz AND {{partitions}}
+GROUP BY 1, 2, 3, 4, 5, 6
+
+-- name: all_partitions
+true
+
+-- name: some_partitions
+h.partition_id = ANY ('{{partitions}}'::uuid[])
+
+-- name: part
+(uuid_hash_extended(h.partition_id, 0) & 2147483647) % {{parts}} = {{part}}
+
+-- name: publish
+SELECT queen.publish_analytics($1::json->'run', $1::json->'tables', ($1::json->>'keep')::integer) AS stored

@@ -1,0 +1,74 @@
+-- Results of jobs on Spark, for the API. Arguments of the tables: run, queue, group, from, to (NULL: all), limit,
+-- offset. A table without groups or times takes them too, and gives the rows of the whole run.
+
+-- name: list_runs
+SELECT id::text, scope::text, from_time, to_time, bucket_seconds, messages, finished_at
+FROM queen.analytics_runs
+ORDER BY finished_at DESC, id LIMIT $1 OFFSET $2;
+
+-- name: find_run
+-- The one that is named, else the newest.
+SELECT id::text, scope::text, from_time, to_time, bucket_seconds, messages, finished_at
+FROM queen.analytics_runs
+WHERE $1::uuid IS NULL OR id = $1
+ORDER BY finished_at DESC, id LIMIT 1;
+
+-- name: timeline
+SELECT queue::text, consumer_group::text, bucket_at, pushed, bytes, consumed, backlog, latency_p50_ms,
+       latency_p95_ms, latency_p99_ms, retries, dead_letters
+FROM queen.analytics_timeline
+WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR consumer_group = $3)
+  AND ($4::timestamptz IS NULL OR bucket_at >= $4) AND ($5::timestamptz IS NULL OR bucket_at < $5)
+ORDER BY queue, bucket_at, consumer_group NULLS FIRST LIMIT $6 OFFSET $7;
+
+-- name: partitions
+SELECT queue::text, partition::text, consumer_group::text, bucket_at, pushed, bytes, consumed, backlog,
+       latency_p50_ms, latency_p95_ms, latency_p99_ms, retries, dead_letters
+FROM queen.analytics_partitions
+WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR consumer_group = $3)
+  AND ($4::timestamptz IS NULL OR bucket_at >= $4) AND ($5::timestamptz IS NULL OR bucket_at < $5)
+ORDER BY queue, bucket_at, partition, consumer_group NULLS FIRST LIMIT $6 OFFSET $7;
+
+-- name: hottest
+SELECT queue::text, rank, partition::text, pushed, bytes, share
+FROM queen.analytics_hottest
+WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2)
+  AND num_nonnulls($3::text, $4::timestamptz, $5::timestamptz) >= 0
+ORDER BY queue, rank LIMIT $6 OFFSET $7;
+
+-- name: queues
+SELECT queue::text, keeps_history, partitions, pushed, bytes, max_by_mean, gini, payload_p50, payload_p95,
+       payload_p99, payload_max
+FROM queen.analytics_queues
+WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2)
+  AND num_nonnulls($3::text, $4::timestamptz, $5::timestamptz) >= 0
+ORDER BY queue LIMIT $6 OFFSET $7;
+
+-- name: groups
+SELECT queue::text, consumer_group::text, backlog_now, consumed, retries, dead_letters, measured, latency_p50_ms,
+       latency_p95_ms, latency_p99_ms
+FROM queen.analytics_groups
+WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR consumer_group = $3)
+  AND num_nonnulls($4::timestamptz, $5::timestamptz) >= 0
+ORDER BY queue, consumer_group LIMIT $6 OFFSET $7;
+
+-- name: dead_letters
+SELECT queue::text, consumer_group::text, error, letters, first_at, last_at
+FROM queen.analytics_dead_letters
+WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR consumer_group = $3)
+  AND ($4::timestamptz IS NULL OR last_at >= $4) AND ($5::timestamptz IS NULL OR first_at < $5)
+ORDER BY queue, letters DESC, error, consumer_group LIMIT $6 OFFSET $7;
+
+-- name: producers
+SELECT queue::text, producer, rank, pushed, bytes
+FROM queen.analytics_producers
+WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2)
+  AND num_nonnulls($3::text, $4::timestamptz, $5::timestamptz) >= 0
+ORDER BY queue, rank LIMIT $6 OFFSET $7;
+
+-- name: payload_sizes
+SELECT queue::text, up_to_bytes, messages, bytes
+FROM queen.analytics_payload_sizes
+WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2)
+  AND num_nonnulls($3::text, $4::timestamptz, $5::timestamptz) >= 0
+ORDER BY queue, up_to_bytes LIMIT $6 OFFSET $7;
