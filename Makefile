@@ -18,7 +18,7 @@ export SPARK_PINS
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test lint types bench demo constraints clean
+.PHONY: help setup run test lint types bench demo pipelines constraints clean
 
 help:
 	@echo "Targets (pass extra arguments as ARGS='...'):"
@@ -49,6 +49,11 @@ bench: $(SERVER_READY) ## run benchmark scenarios and experiments: make bench AR
 
 demo: $(SERVER_READY) ## start a broker with sample traffic and check that all of it arrives
 	@$(BIN)/queen demo $(ARGS)
+
+pipelines: $(SERVER_READY) ## run examples/declarative with spark-pipelines over the broker of make run
+	@echo "pipelines: installing Spark and its pipelines, about 500 MB the first time"
+	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark]' 'pyspark[pipelines]'
+	@$(BIN)/python examples/declarative/run.py "$$($(BIN)/queen db url)" $(ARGS)
 
 constraints: ## pin the newest dependencies that fit pyproject.toml
 	@echo "constraints: resolving in a fresh environment; the spark extra downloads about 500 MB"

@@ -359,6 +359,19 @@ async def test_holes_made_by_hand_do_not_leave_the_first_number_behind(
     assert [finding for finding in await lookup_care.check(database_url) if finding.total] == []
 
 
+async def test_a_message_that_was_deleted_singly_is_forgotten_with_those_around_it(
+    database: asyncpg.Connection,
+) -> None:
+    place = await _filled(database, old=3, young=2, **RULES["retention"])
+    name = await database.fetchval(
+        "SELECT coalesce(transaction_id, id::text) FROM queen.messages WHERE seq = 2"
+    )
+    await database.execute("SELECT queen.delete_message($1, $2, 1000)", place, name)
+    assert await retain(database, "q") == Removed(retention=2)
+    assert await place_of(database, place) == (4, 5)
+    assert await database.fetchval("SELECT count(*) FROM queen.removed_messages") == 0
+
+
 async def test_a_transaction_id_is_free_again_when_its_message_is_gone(
     database: asyncpg.Connection,
 ) -> None:

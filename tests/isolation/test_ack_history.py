@@ -158,6 +158,23 @@ async def test_what_was_removed_and_what_a_seek_skips_has_its_own_cause(
     ]
 
 
+async def test_a_cursor_that_steps_over_a_deleted_message_writes_it_down(
+    database: asyncpg.Connection,
+) -> None:
+    place = await _place(database, "a", "b", "c")
+    await pop_one(database, place, batch=1, auto_ack=True)
+    ids = await database.fetch(
+        "SELECT coalesce(transaction_id, id::text) FROM queen.messages ORDER BY seq"
+    )
+    await database.execute("SELECT queen.delete_message($1, $2, 1000)", place, ids[1][0])
+    await pop_one(database, place, batch=1, auto_ack=True)
+    assert await _steps(database, place) == [
+        ("autoAck", 1, 1, 1, 0, 0),
+        ("removed", 2, 2, 0, 0, 0),
+        ("autoAck", 3, 3, 1, 0, 0),
+    ]
+
+
 async def test_a_seek_back_lets_numbers_pass_again(database: asyncpg.Connection) -> None:
     place = await _place(database, 1, 2)
     await pop_one(database, place, auto_ack=True)

@@ -6,9 +6,6 @@ import json
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,14 +23,12 @@ from pyspark.sql import functions as F
 
 from queenmq.errors import InvalidRequest
 from queenmq.spark import by_partition
-from queenmq.storage.sql_files import load_queries
 from tests.acceptance.load import Wire, pop_path
 from tests.acceptance.sql_side import PATIENT
 from tests.isolation.sessions import configure
 from tests.support.broker import SOON_S, BrokerProcess
 from tests.support.spark_sink import read_lines, start_stream
 from tests.support.staging import staged, stored
-from tests.support.waiting import wait_until_async
 
 pytestmark = [
     pytest.mark.spark,
@@ -313,87 +308,3 @@ def test_a_stream_of_whole_results_is_refused(
     writer = writer.options(url=database_url, queue="q", checkpointLocation=str(tmp_path / "c"))
     with pytest.raises(Exception, match="use output mode append or update"):
         writer.trigger(availableNow=True).start().awaitTermination()
-
-
-class _Stream:
-    """A driver with its JVM, as a process group of its own."""
-
-    def __init__(self, tmp_path: Path, url: str) -> None:
-        folders = [str(tmp_path / "lines"), str(tmp_path / "checkpoint")]
-        self.log = (tmp_path / "log").open("a+")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.spark_sink", *folders, url, "q"],
-            stdout=self.log,
-            stderr=self.log,
-            cwd=Path(__file__).parents[2],
-            start_new_session=True,
-        )
-
-    def kill(self) -> None:
-        """End it at once; safe to call after its end."""
-        if not self.is_done():
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        self.log.close()
-
-    def last_words(self) -> str:
-        self.log.seek(0)
-        return self.log.read()[-3000:]
-
-    def is_done(self) -> bool:
-        return self.process.poll() is not None
-
-
-#: When a driver is killed: as soon as one of these numbers has grown.
-_MOMENTS = {
-    "rows are staged": (
-        "SELECT coalesce(extract(epoch FROM max(created_at)), 0) FROM queen.spark_staging"
-    ),
-    "a batch is being published": (
-        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'"
-        " AND query LIKE '%FROM queen.publish_staged%' AND pid <> pg_backend_pid()"
-    ),
-    "a batch was published": "SELECT coalesce(max(batch_id), -1) FROM queen.spark_commits",
-}
-
-
-async def _kill_when(database: asyncpg.Connection, moment: str, stream: _Stream) -> None:
-    before = await database.fetchval(_MOMENTS[moment])
-
-    async def is_time() -> bool:
-        assert not stream.is_done(), stream.last_words()
-        return bool(await database.fetchval(_MOMENTS[moment]) > before)
-
-    try:
-        await wait_until_async(is_time, timeout_s=120, what=moment)
-    finally:
-        stream.kill()
-
-    async def is_quiet() -> bool:
-        return not await database.fetchval(_MOMENTS["a batch is being published"])
-
-    # A server goes on with what it was asked, though nobody is there to hear the end of it.
-    await wait_until_async(is_quiet, timeout_s=SOON_S, what="the last publication to end")
-
-
-@pytest.mark.timeout(900)
-async def test_a_stream_that_is_killed_again_and_again_delivers_once(
-    database_url: str, database: asyncpg.Connection, tmp_path: Path
-) -> None:
-    files, rows = 25, 800
-    for number in range(files):
-        write_file(tmp_path / "lines", number, rows=rows)
-    for moment in random.sample([*_MOMENTS, *_MOMENTS], 5):
-        await _kill_when(database, moment, _Stream(tmp_path, database_url))
-    done = await database.fetchval("SELECT count(*) FROM queen.spark_commits")
-    assert 0 < done < files, "they were killed on the way"
-    stream = _Stream(tmp_path, database_url)
-    try:
-        await wait_until_async(stream.is_done, timeout_s=240, what="the stream to end")
-        assert stream.process.returncode == 0, stream.last_words()
-    finally:
-        stream.kill()
-    await assert_once_and_in_order(database, files * rows)
-    while await database.fetchval(load_queries("admin")["sweep_staged"], 0, 5_000):
-        pass
-    assert await staged(database) == 0

@@ -14,11 +14,25 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from queenmq.errors import NotFound, StorageRejected, StorageUnavailable
-from queenmq.spark import planning
+from queenmq.spark import planning, stream_reader
+from queenmq.spark.database import Database
 from queenmq.spark.offsets import DataLoss
 from queenmq.spark.options import read_options
 from queenmq.spark.stream_reader import QueenStreamReader
 from tests.support.feed import Feed
+
+#: A message to each of as many partitions, by plain SQL; a trigger keeps the lookup rows.
+_MANY_PARTITIONS = """
+    WITH made AS (
+        INSERT INTO queen.partitions (id, queue_id, name)
+        SELECT gen_random_uuid(), q.id, 'many' || n
+        FROM queen.queues q, generate_series(1, 100000) n
+        WHERE q.name = 'orders'
+        RETURNING id, queue_id
+    )
+    INSERT INTO queen.messages (id, queue_id, partition_id, seq, payload, created_at)
+    SELECT gen_random_uuid(), m.queue_id, m.id, 1, '1', now() FROM made m
+"""
 
 Maker = Callable[..., QueenStreamReader]
 ALL = ReadAllAvailable()
@@ -104,15 +118,37 @@ def test_a_limit_holds_over_several_queues(make: Maker, feed: Feed) -> None:
     assert sum(rows(reader, start, end).values()) == 4
 
 
-def test_the_size_of_a_position_does_not_grow_with_partitions(make: Maker, feed: Feed) -> None:
-    feed.push("orders", partition="p0")
+@pytest.mark.slow
+def test_positions_and_plans_do_not_grow_with_a_hundred_thousand_partitions(
+    make: Maker, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    rows_of = Database.rows
+
+    def counted(database: Database, statement: Any, parameter: object = None) -> Any:
+        asked.append(str(statement))
+        return rows_of(database, statement, parameter)
+
+    monkeypatch.setattr(Database, "rows", counted)
+    feed.push("orders", partition="first")
     reader = make()
     first = reader.initialOffset()
-    small = reader.latestOffset(first, ALL)
-    feed.push_all("orders", [f"p{n}" for n in range(20_000)])
-    large = reader.latestOffset(small, ALL)
+
+    def cost_of_a_batch(start: dict[str, Any]) -> tuple[dict[str, Any], int, int, int]:
+        asked.clear()
+        end = reader.latestOffset(start, ALL)
+        tasks = reader.partitions(start, end)
+        return end, len(tasks), len(asked), max(map(len, asked))
+
+    small, *cost_of_one = cost_of_a_batch(first)
+    feed.execute(_MANY_PARTITIONS)
+    large, *cost_of_many = cost_of_a_batch(small)
+    assert large["count"] == "100001", "all of them are in it"
     assert len(json.dumps(large)) < 200
-    assert sum(rows(reader, small, large).values()) == 20_000
+    tasks, statements, longest = cost_of_many
+    assert (tasks, statements) == (cost_of_one[0], cost_of_one[1])
+    assert longest < cost_of_one[2] + 100, "no list of partitions is sent"
+    assert sum(rows(reader, small, large).values()) == 100_000
 
 
 def test_nothing_new_is_the_same_position(make: Maker, feed: Feed) -> None:
@@ -298,6 +334,28 @@ def test_the_position_is_published_under_the_group(make: Maker, feed: Feed) -> N
     assert reader.latestOffset(last, ALL) == last
     (row,) = feed.rows("SELECT *, xid::text AS position FROM queen.spark_positions")
     assert (row["position"], row["lag"]) == (last["xid"], 0)
+
+
+def test_the_lag_of_a_stream_that_is_held_up_grows(
+    make: Maker, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_reader, "PUBLISH_AGAIN_MS", 0)
+    feed.push("orders")
+    reader = make(consumerGroup="lake", openTransactionWarningSeconds="0")
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    held = feed.begin()
+    held.push("orders", partition="held")
+    lags = []
+    for number in range(3):
+        feed.push("orders", number, partition="waits")
+        # The number of the horizon may still grow up to the open transaction.
+        end = reader.latestOffset(end, ALL)
+        lags.append(feed.rows("SELECT lag FROM queen.spark_positions")[0]["lag"])
+    assert lags == [1, 2, 3]
+    held.commit()
+    end = reader.latestOffset(end, ALL)
+    reader.latestOffset(end, ALL)
+    assert feed.rows("SELECT lag FROM queen.spark_positions")[0]["lag"] == 0
 
 
 def test_an_open_transaction_is_named_once(

@@ -23,7 +23,10 @@ class Producers:
     message again until it is answered.
     """
 
-    def __init__(self, urls: Sequence[str], queue: str, count: int) -> None:
+    def __init__(
+        self, urls: Sequence[str], queue: str, count: int, *, pause_s: float = 0.0
+    ) -> None:
+        self._pause_s = pause_s
         #: Where to push; may change while they run.
         self.urls = list(urls)
         self.queue = queue
@@ -104,6 +107,7 @@ class Producers:
             self.seen[answer.body[0]["status"]] += 1
             assert answer.body[0]["status"] in ("queued", "duplicate", "buffered"), answer
             self.answered[number] = value
+            await asyncio.sleep(self._pause_s)
 
     async def assert_complete(self, url: str) -> None:
         """Everything that was answered is there once and in order, and nothing else."""

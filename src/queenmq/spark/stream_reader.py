@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from queenmq.clock import now_ms
 from queenmq.errors import StorageRejected, StorageUnavailable
 from queenmq.spark.database import Database
 from queenmq.spark.offsets import (
@@ -40,6 +41,8 @@ logger = logging.getLogger(__name__)
 LAG_MAX = 1_000_000
 #: Between two looks at queues where nothing is new.
 IDLE_S = 0.1
+#: Between two looks at the lag of a stream that does not move.
+PUBLISH_AGAIN_MS = 5_000
 
 Answer = TypeVar("Answer")
 
@@ -56,7 +59,9 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: Messages removed unread have been looked for since this reader began.
         self._is_counted = False
         self._may_publish = False
-        self._published: int | None = None
+        #: Position and lag as they were told last, and when.
+        self._published: tuple[int, int] | None = None
+        self._published_ms = 0.0
         #: The open transaction that messages wait for, and those that were warned of.
         self._holder: str | None = None
         self._warned: set[str] = set()
@@ -163,19 +168,27 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found.splits
 
     def _publish(self, database: Database, position: Position) -> None:
-        if self._options.consumer_group is None or self._published == position.xid:
+        if self._options.consumer_group is None:
             return
+        is_moved = self._published is None or self._published[0] != position.xid
+        # A stream that is held up stands still while its lag grows.
+        if not is_moved and now_ms() < self._published_ms + PUBLISH_AGAIN_MS:
+            return
+        self._published_ms = now_ms()
         queues = find_queues(database, self._options.scope)
         waiting = replace(queues.selection, start=position.xid)
+        lag = count(database, waiting, limit=LAG_MAX)
+        if self._published == (position.xid, lag):
+            return
         parameter = {
             "group": self._options.consumer_group,
             "query": position.query or "",
             "queues": json.dumps(queues.names),
             "xid": str(position.xid),
-            "lag": count(database, waiting, limit=LAG_MAX),
+            "lag": lag,
         }
         database.execute(load("positions")["publish"], parameter)
-        self._published = position.xid
+        self._published = position.xid, lag
 
     def _first(self, database: Database, queues: Queues) -> int:
         start = self._options.starting or Start("latest")

@@ -1,0 +1,37 @@
+"""`queen pipeline stream`: runs a stream that a file declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from queenmq.cli.pipeline.frame import Common, job_command
+from queenmq.errors import SettingsError
+from queenmq.spark.jobs.job import Job
+
+
+@job_command
+def stream(
+    common: Common,
+    file: Annotated[Path, typer.Argument(help="What the stream reads, does and writes, in TOML.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="Take what is there, then end; else run until stopped.")
+    ] = False,
+    fail_on_late: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-late", help="Exit with 1 if messages were late or could not be used."
+        ),
+    ] = False,
+) -> Job:
+    """Run a declared stream: filter, windows and sums of queues into a queue or a table."""
+    from queenmq.spark.streams.definition import load_definition
+
+    definition = load_definition(file)
+    try:
+        from queenmq.spark.jobs.stream import StreamJob
+    except ImportError as error:
+        raise SettingsError("Spark is not installed; install queenmq[spark]") from error
+    return StreamJob(definition, str(file), common.url(), is_once=once, fail_on_late=fail_on_late)

@@ -1,0 +1,126 @@
+"""Finds the messages that a stream did not use: late for their window, or unfit.
+
+Spark drops late rows and tells how many, after it has added rows up; not which. But a batch can be
+read again, exactly, and the checkpoint has the watermark that it went by. So batches that dropped
+something are looked at once more, and what they dropped is counted by message and set aside.
+
+A look may be repeated: rows go to a queue under transaction ids of their own, or to a table under
+the number of the batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from queenmq.spark.streams.checkpoint import Checkpoint, Note
+from queenmq.spark.streams.lake import append_once
+from queenmq.spark.streams.query import REASON, Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+LATE = "late"
+_ABOUT = ("queue", "partition", "seq", "message_id", "transaction_id", "created_at")
+
+
+class Aside:
+    """What was set aside by one stream, since its beginning."""
+
+    def __init__(self, spark: SparkSession, query: Query, checkpoint: Checkpoint) -> None:
+        self._spark = spark
+        self._query = replace(query, is_checked=True)
+        self._checkpoint = checkpoint
+        note = checkpoint.note()
+        self._kept = note
+        #: The last batch that was looked at, or needs no look.
+        self.batch = note.batch
+        self.counts = Counter(note.counts or {})
+        #: Batches whose notes Spark had removed before they could be looked at.
+        self.missed: list[int] = []
+
+    @property
+    def total(self) -> int:
+        """Messages that were not used."""
+        return sum(self.counts.values())
+
+    def pass_over(self, batch: int) -> None:
+        """A batch has used all it read."""
+        self.catch_up(batch - 1)
+        self.batch = max(self.batch, batch)
+
+    def catch_up(self, batch: int) -> None:
+        """Look at all batches up to this one that were not looked at."""
+        for number in range(self.batch + 1, batch + 1):
+            self._look(number)
+            self.batch = number
+
+    def keep(self) -> None:
+        """Note how far this is."""
+        note = Note(self.batch, dict(self.counts))
+        if note != self._kept:
+            self._checkpoint.keep_note(note)
+            self._kept = note
+
+    def _look(self, number: int) -> None:
+        batch = self._checkpoint.batch(number)
+        if batch is None:
+            self.missed.append(number)
+            return
+        if batch.start >= batch.end:
+            return
+        messages = self._query.batch(self._spark, batch.start, batch.end)
+        prepared = self._query.prepared(messages)
+        unfit = prepared.where(F.col(REASON).isNotNull()).withColumn("missed", F.lit(None))
+        late = self._query.too_late(prepared, batch.watermark_ms)
+        rows = late.unionByName(unfit).withColumn("watermark_ms", F.lit(batch.watermark_ms))
+        rows = rows.persist()
+        try:
+            counts = {row[REASON]: row["count"] for row in rows.groupBy(REASON).count().collect()}
+            if counts:
+                self._set_aside(rows, number)
+        finally:
+            rows.unpersist()
+        self.counts.update(counts)
+        for reason, count in counts.items():
+            logger.warning(
+                "%d messages of batch %d were not used: %s",
+                count,
+                number,
+                reason,
+                extra={"event": "stream_unused", "batch": number, "count": count, "why": reason},
+            )
+
+    def _set_aside(self, rows: DataFrame, number: int) -> None:
+        late = self._query.definition.late
+        name = self._query.definition.name
+        if late.queue is not None:
+            writer = rows.select(
+                "partition",
+                _letter().alias("payload"),
+                F.concat_ws("/", F.lit(f"{name}.late"), "message_id").alias("transaction_id"),
+            ).write.format("queen")
+            writer.mode("append").options(url=self._query.url, queue=late.queue).save()
+        elif late.lake is not None:
+            table = rows.select(*_ABOUT, F.col(REASON).alias("reason"), "missed", "payload")
+            append_once(table, late.lake, f"late:{self._checkpoint.query_id()}", number)
+
+
+def _letter() -> Column:
+    """Why, and the message with its payload as it was pushed."""
+    about = F.to_json(
+        F.struct(
+            F.col(REASON).alias("reason"),
+            "missed",
+            F.when(F.col(REASON) == LATE, F.timestamp_millis("watermark_ms")).alias("watermark"),
+            *_ABOUT,
+        )
+    )
+    head = F.substring(about, F.lit(1), F.length(about) - 1)
+    return F.concat(head, F.lit(',"payload":'), F.col("payload"), F.lit("}"))

@@ -1,0 +1,244 @@
+"""Builds the query of a definition: the same steps for the stream, and for a second look at one of
+its batches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from queenmq.spark.streams.definition import Definition, Window, milliseconds
+from queenmq.spark.streams.durations import spark_interval
+from queenmq.spark.streams.expressions import Expressions, parse_field
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: What the progress of a batch has of ours.
+OBSERVATION = "queen"
+#: Why a message cannot be used; NULL: it can.
+REASON = "_reason"
+_KEY = "_key"
+_TIME = "_time"
+_WINDOW = "_window"
+_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+_DEFAULT_PARTITION = "Default"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A definition with its database."""
+
+    definition: Definition
+    file: str
+    url: str
+    #: Its expressions were found to be right.
+    is_checked: bool = False
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The messages as they come."""
+        source = self.definition.source
+        options = self.scope() | {
+            "maxMessagesPerTrigger": str(source.max_messages),
+            "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+            "openTransactionWarningSeconds": str(
+                milliseconds(source.open_transaction_warning) // 1000
+            ),
+        }
+        is_time = source.starting[:1].isdigit()
+        options["startingTimestamp" if is_time else "startingOffsets"] = source.starting
+        group = self.definition.name if source.group is None else source.group
+        if group:
+            options["consumerGroup"] = group
+        return spark.readStream.format("queen").options(**options).load()
+
+    def batch(self, spark: SparkSession, start: int, end: int) -> DataFrame:
+        """The messages of one batch once more."""
+        options = self.scope() | {
+            "startingOffsets": json.dumps({"xid": str(start)}),
+            "endingOffsets": json.dumps({"xid": str(end)}),
+        }
+        return spark.read.format("queen").options(**options).load()
+
+    def scope(self) -> dict[str, str]:
+        """The options that say which messages are meant."""
+        source = self.definition.source
+        queues = [source.queue] if isinstance(source.queue, str) else source.queue
+        values = {
+            "url": self.url,
+            "queue": json.dumps(queues) if queues else None,
+            "queuePattern": source.pattern,
+            "namespace": source.namespace,
+            "task": source.task,
+            "partitions": json.dumps(source.partitions) if source.partitions else None,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+    def prepared(self, messages: DataFrame) -> DataFrame:
+        """Fields, key and time of the messages that pass the filter, and why one cannot be used.
+
+        A message whose fields are not of their types is kept whatever the filter says of it.
+        """
+        typed = self._with_fields(messages)
+        expressions = self._expressions(typed)
+        passing = typed
+        if self.definition.filter is not None:
+            passes = expressions.condition("filter", self.definition.filter)
+            passing = typed.where(F.col(REASON).isNotNull() | passes)
+        key, time = self._key(expressions), self._time(expressions)
+        return (
+            passing.withColumn(_KEY, key)
+            .withColumn(_TIME, time)
+            .withColumn(REASON, F.coalesce(F.col(REASON), *self._gaps()))
+        )
+
+    def results(self, prepared: DataFrame) -> DataFrame:
+        """What the stream is for, in columns of its own."""
+        usable = prepared.where(F.col(REASON).isNull())
+        window = self.definition.window
+        if window is None:
+            return usable.select("message_id", "created_at", _KEY, *self._selected(prepared))
+        expressions = self._expressions(prepared)
+        aggregates = [
+            expressions.aggregate(f"aggregations.{name}", text).alias(name)
+            for name, text in self.definition.aggregations.items()
+        ]
+        keys = [_KEY] if self.definition.key is not None else []
+        delay = spark_interval(milliseconds(window.watermark))
+        grouped = usable.withWatermark(_TIME, delay).groupBy(_window(window).alias(_WINDOW), *keys)
+        return grouped.agg(*aggregates).select(
+            F.col(f"{_WINDOW}.start").alias("window_start"),
+            F.col(f"{_WINDOW}.end").alias("window_end"),
+            *(F.col(name).alias("key") for name in keys),
+            *self.definition.aggregations,
+        )
+
+    def to_messages(self, results: DataFrame) -> DataFrame:
+        """Results as rows for a queue; the same result always has the same transaction id."""
+        name = F.lit(self.definition.name)
+        default = F.lit(_DEFAULT_PARTITION)
+        if self.definition.window is None:
+            columns = [n for n in results.columns if n not in ("message_id", "created_at", _KEY)]
+            payload = F.col("payload") if not self.definition.select else _json(columns)
+            return results.select(
+                (F.col(_KEY) if self.definition.key is not None else default).alias("partition"),
+                payload.alias("payload"),
+                F.concat_ws("/", name, "message_id").alias("transaction_id"),
+                F.col("created_at").alias("sorted_by"),
+            )
+        times = [F.date_format(edge, _ISO) for edge in ("window_start", "window_end")]
+        return results.select(
+            (F.col("key") if self.definition.key is not None else default).alias("partition"),
+            _json(results.columns).alias("payload"),
+            F.concat_ws("/", name, *times).alias("transaction_id"),
+            F.col("window_end").alias("sorted_by"),
+        )
+
+    def to_table(self, results: DataFrame) -> DataFrame:
+        """Results as rows for the lake."""
+        if self.definition.window is not None:
+            return results
+        return results.withColumnRenamed(_KEY, "key")
+
+    def too_late(self, prepared: DataFrame, watermark_ms: int) -> DataFrame:
+        """Messages that a batch with this watermark left out of windows, with those windows."""
+        window = self.definition.window
+        usable = prepared.where(F.col(REASON).isNull())
+        if window is None:
+            return usable.where(F.lit(False)).withColumn("missed", F.array())
+        if window.type == "session":
+            gap = F.expr(f"INTERVAL '{milliseconds(window.gap) / 1000:f}' SECOND")
+            ends = F.struct(F.col(_TIME).alias("start"), (F.col(_TIME) + gap).alias("end"))
+        else:
+            ends = _window(window)
+        # As Spark decides it: a window is over when the watermark has reached its end.
+        over = usable.withColumn(_WINDOW, ends).where(
+            F.col(f"{_WINDOW}.end") <= F.timestamp_millis(F.lit(watermark_ms))
+        )
+        others = [F.first(name).alias(name) for name in usable.columns if name != "message_id"]
+        missed = F.sort_array(F.collect_list(_WINDOW)).alias("missed")
+        return over.groupBy("message_id").agg(*others, missed).withColumn(REASON, F.lit("late"))
+
+    def _expressions(self, frame: DataFrame) -> Expressions:
+        return Expressions(self.file, frame, is_checked=self.is_checked)
+
+    def _with_fields(self, messages: DataFrame) -> DataFrame:
+        fields = [parse_field(name, text) for name, text in self.definition.fields.items()]
+        expressions = self._expressions(messages)
+        for field in fields:
+            expressions.field(field, f"fields.{field.name}")
+        if not fields:
+            return messages.withColumn(REASON, F.lit(None).cast("string"))
+        parsed = messages.withColumn("_json", F.try_parse_json("payload"))
+        json_ = F.col("_json")
+        reasons = [
+            F.when(F.col("is_encrypted"), "the payload is encrypted"),
+            F.when(json_.isNull(), "the payload is too large or too deep"),
+        ]
+        for field in fields:
+            given = F.try_variant_get(json_, field.path, "variant")
+            value = F.try_variant_get(json_, field.path, field.type)
+            parsed = parsed.withColumn(field.name, value)
+            is_given = given.isNotNull() & ~F.is_variant_null(given)
+            reasons.append(
+                F.when(is_given & value.isNull(), f"{field.path} is not of type {field.type}")
+            )
+        return parsed.withColumn(REASON, F.coalesce(*reasons)).drop("_json")
+
+    def _key(self, expressions: Expressions) -> Column:
+        if self.definition.key is None:
+            return F.lit(None).cast("string")
+        return expressions.column("key", self.definition.key).cast("string")
+
+    def _time(self, expressions: Expressions) -> Column:
+        window = self.definition.window
+        return (
+            F.col("created_at") if window is None else expressions.time("window.time", window.time)
+        )
+
+    def _gaps(self) -> list[Column]:
+        """What a message may lack though all its fields are right."""
+        key, time = F.col(_KEY), F.col(_TIME)
+        gaps = []
+        if self.definition.key is not None:
+            is_name = (F.length(key) > 0) & (F.length(key) <= 255) & (F.octet_length(key) <= 765)
+            gaps.append(F.when(key.isNull() | ~is_name, "the key is no name of a partition"))
+        window = self.definition.window
+        if window is not None:
+            gaps.append(F.when(time.isNull(), "the event time is missing"))
+            ahead = F.expr(f"INTERVAL '{milliseconds(window.ahead) / 1000:f}' SECOND")
+            # One time that is far off would end the windows of everybody else.
+            gaps.append(F.when(time > F.col("created_at") + ahead, "the event time is ahead"))
+        return gaps or [F.lit(None).cast("string")]
+
+    def _selected(self, prepared: DataFrame) -> list[Column]:
+        if not self.definition.select:
+            return [F.col("payload")]
+        expressions = self._expressions(prepared)
+        return [
+            expressions.column(f"select.{name}", text).alias(name)
+            for name, text in self.definition.select.items()
+        ]
+
+
+def observed(prepared: DataFrame) -> DataFrame:
+    """The same rows, counted for the progress of the stream."""
+    return prepared.observe(
+        OBSERVATION,
+        F.count(F.lit(1)).alias("passed"),
+        F.count(F.col(REASON)).alias("unusable"),
+    )
+
+
+def _window(window: Window) -> Column:
+    if window.type == "session":
+        return F.session_window(_TIME, spark_interval(milliseconds(window.gap)))
+    size = spark_interval(milliseconds(window.size))
+    slide = None if window.slide is None else spark_interval(milliseconds(window.slide))
+    return F.window(_TIME, size, slide)
+
+
+def _json(columns: list[str]) -> Column:
+    return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
