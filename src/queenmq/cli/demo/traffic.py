@@ -1,86 +1,75 @@
-"""`queen demo`: a broker of its own with sample traffic, so that one can watch it work."""
+"""Orders of a few customers: one producer, two groups of consumers, and what they saw."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import subprocess
-import sys
-import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import Any
 
-import typer
-
+from queenmq import Message, Queen, SyncQueen
 from queenmq.clock import now_ms
 from queenmq.errors import QueenError
 
-if TYPE_CHECKING:
-    from queenmq import Message, Queen
-
-_QUEUE = "demo.orders"
+QUEUE = "demo.orders"
 _GROUPS = ("billing", "shipping")
 _PARTITIONS = 5
-
-
-def demo(
-    seconds: int = typer.Option(10, min=1, max=600, help="How long to run."),
-) -> None:
-    """Start a broker, push orders and consume them with two groups; then check that all arrived.
-
-    Example: queen demo --seconds 2
-    """
-    with _broker() as url:
-        print(f"A broker with its own PostgreSQL serves {url}")
-        print(f"One producer, {_PARTITIONS} customers (partitions), groups {' and '.join(_GROUPS)}")
-        traffic = Traffic(url)
-        asyncio.run(traffic.run(seconds))
-    traffic.report()
-
-
-@contextlib.contextmanager
-def _broker() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="queen-demo-") as home:
-        command = [sys.executable, "-m", "queenmq", "serve", "--port", "0", "--data-dir", home]
-        process = subprocess.Popen(
-            [*command, "--log-level", "warning"], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        with process.stdout:
-            try:
-                ready = process.stdout.readline()
-                if "ready on " not in ready:
-                    raise QueenError("the demo's broker did not start; its log is above")
-                yield ready.rpartition(" ")[2].strip()
-            finally:
-                process.terminate()
-                process.wait()
+#: Between two pushes; the demo is to be watched, not to heat the room.
+_PAUSE_S = 0.005
 
 
 class Traffic:
     """Producers and consumers that remember what they saw."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
         self._pushed: Counter[str] = Counter()
         self._consumed: dict[str, Counter[str]] = {group: Counter() for group in _GROUPS}
         self._out_of_order = 0
+        self._stop = threading.Event()
         self._is_over = False
 
-    async def run(self, seconds: int) -> None:
-        """Push for so long, then let the groups catch up."""
-        from queenmq import Queen
+    @property
+    def pushed(self) -> int:
+        """How many orders there are."""
+        return self._pushed.total()
 
+    def introduce(self) -> None:
+        """Say who takes part, and make the queue."""
+        print(f"A broker with its own PostgreSQL serves {self.url}")
+        print(f"One producer, {_PARTITIONS} customers (partitions), groups {' and '.join(_GROUPS)}")
+        with SyncQueen(self.url) as queen:
+            queen.queue(QUEUE).config({"ack_history": True}).create()
+
+    def run(self, seconds: int) -> None:
+        """Push for so long, then let the groups catch up."""
+        self._stop.set()
+        asyncio.run(self._run(seconds))
+
+    @contextmanager
+    def running(self, seconds: int) -> Iterator[None]:
+        """Push meanwhile, and for so long at least; afterwards the groups have caught up."""
+        thread = threading.Thread(target=lambda: asyncio.run(self._run(seconds)))
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    async def _run(self, seconds: int) -> None:
         end_ms = now_ms() + seconds * 1000
-        async with Queen(self._url) as queen:
+        async with Queen(self.url) as queen:
             consumers = [asyncio.create_task(self._consume(queen, group)) for group in _GROUPS]
             next_line_ms = now_ms()
-            while now_ms() < end_ms:
+            while now_ms() < end_ms or not self._stop.is_set():
                 await self._push(queen)
+                await asyncio.sleep(_PAUSE_S)
                 if now_ms() >= next_line_ms:
-                    next_line_ms += 1000
-                    print(f"  {self._line()}")
+                    next_line_ms += 2000
+                    print(f"  {self._line()}", flush=True)
             self._is_over = True
             await asyncio.gather(*consumers)
 
@@ -88,13 +77,14 @@ class Traffic:
         items = []
         for customer in (f"customer-{number}" for number in range(_PARTITIONS)):
             self._pushed[customer] += 1
-            payload = {"customer": customer, "order": self._pushed[customer]}
+            number = self._pushed[customer]
+            payload = {"customer": customer, "order": number, "total": number % 90 + 10}
             items.append({"data": payload, "partition": customer})
-        await queen.push(_QUEUE, items)
+        await queen.push(QUEUE, items)
 
     async def _consume(self, queen: Queen, group: str) -> None:
         while True:
-            messages = await queen.pop(_QUEUE, group=group, batch=100, wait=True, timeout_ms=500)
+            messages = await queen.pop(QUEUE, group=group, batch=100, wait=True, timeout_ms=500)
             if messages:
                 self._note(group, messages)
                 await queen.ack(messages)
