@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # One stamp per set of extras; newer metadata or pins make it stale.
 SERVER_READY := $(VENV)/.ready-server
+SPARK_READY := $(VENV)/.ready-spark
 DEV_READY := $(VENV)/.ready-dev
 
 define SPARK_PINS
@@ -47,7 +48,7 @@ types: $(DEV_READY) ## type-check src
 bench: $(SERVER_READY) ## run benchmark scenarios and experiments: make bench ARGS='push-10 latency'
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-demo: $(SERVER_READY) ## start a broker with sample traffic and check that all of it arrives
+demo: $(SPARK_READY) ## the whole story: broker, traffic, Spark stream, archive, report
 	@$(BIN)/queen demo $(ARGS)
 
 pipelines: $(SERVER_READY) ## run examples/declarative with spark-pipelines over the broker of make run
@@ -87,7 +88,12 @@ $(SERVER_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) -c constraints.txt -e '.[server]'
 	@touch $@
 
+$(SPARK_READY): pyproject.toml constraints.txt constraints-spark.txt | $(BIN)/python
+	@echo "setup: installing the pinned broker and Spark into $(VENV); once about 500 MB"
+	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark]'
+	@touch $@ $(SERVER_READY)
+
 $(DEV_READY): pyproject.toml constraints.txt constraints-spark.txt | $(BIN)/python
 	@echo "setup: installing the pinned broker, Spark and development tools into $(VENV); once about 500 MB"
 	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark,dev]'
-	@touch $@ $(SERVER_READY)
+	@touch $@ $(SERVER_READY) $(SPARK_READY)
