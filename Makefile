@@ -45,7 +45,8 @@ types: $(DEV_READY) ## type-check src
 	@echo "types: checking src with mypy"
 	@$(BIN)/mypy
 
-bench: $(SERVER_READY) ## run benchmark scenarios and experiments: make bench ARGS='push-10 latency'
+# Experiments of Spark need more than a broker.
+bench: $(if $(findstring spark,$(ARGS)),$(DEV_READY),$(SERVER_READY)) ## run benchmark scenarios and experiments: make bench ARGS='push-10 latency'
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
 demo: $(SPARK_READY) ## the whole story: broker, traffic, Spark stream, archive, report

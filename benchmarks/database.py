@@ -37,8 +37,10 @@ def queries() -> dict[str, str]:
 class BenchDatabase:
     """A migrated database, and its server's directory."""
 
-    def __init__(self, url: str, data_dir: Path) -> None:
+    def __init__(self, url: str, tcp_url: str, data_dir: Path) -> None:
         self.url = url
+        #: The same over TCP, with a password: for whoever knows no sockets.
+        self.tcp_url = tcp_url
         self.data_dir = data_dir
 
     @contextlib.asynccontextmanager
@@ -85,6 +87,16 @@ class BenchDatabase:
                     count = min(_MESSAGES_PER_CALL, each - done)
                     await _push(connection, part, count)
 
+    async def fill(self, queue: str, partitions: int, *, batches: int, each: int) -> int:
+        """Insert messages of about 200 bytes by SQL, in batches of so many for each partition,
+        a transaction per batch; how many it were.
+        """
+        await self.make_partitions(keys_of(queue, partitions))
+        async with self.connection() as connection:
+            for _ in range(batches):
+                await connection.execute(queries()["fill"], queue, each)
+        return partitions * batches * each
+
     async def settle(self) -> None:
         """Do at once what autovacuum would do in the middle of a measurement."""
         async with self.connection() as connection:
@@ -116,6 +128,6 @@ async def running_database(*, preload: str = "") -> AsyncIterator[BenchDatabase]
         )
         with server:
             await migrate(server.socket_url)
-            yield BenchDatabase(server.socket_url, home / "data")
+            yield BenchDatabase(server.socket_url, server.url, home / "data")
     finally:
         shutil.rmtree(home, ignore_errors=True)

@@ -13,6 +13,19 @@ FROM queen.push_messages(
     array_fill($3::text, ARRAY[cardinality($1::uuid[]) * $2::integer]),
     NULL, NULL, ARRAY[cardinality($1::uuid[]) * $2::integer], NULL, 0, false, false, NULL);
 
+-- name: fill
+-- $1 a queue, $2 messages for each of its partitions; the trigger moves the lookup rows
+INSERT INTO queen.messages (partition_id, seq, id, queue_id, created_at, payload)
+SELECT l.partition_id, n.seq,
+       queen.message_id(queen.message_id_prefix(l.partition_id, clock_timestamp()), n.seq), l.queue_id,
+       clock_timestamp(),
+       json_build_object('customer', 'c-' || n.seq % 100, 'order', n.seq, 'amount', n.seq % 1000 / 10.0,
+                         'note', repeat('x', 130))
+FROM queen.partition_lookup l
+JOIN queen.queues q ON q.id = l.queue_id
+CROSS JOIN LATERAL (SELECT l.last_seq + i AS seq FROM generate_series(1, $2::integer) AS s (i)) n
+WHERE q.name = $1;
+
 -- name: settle
 VACUUM (ANALYZE);
 
@@ -50,3 +63,31 @@ SELECT left(a.query, 80) AS query, a.wait_event,
                  AND (l.locktype = 'tuple' OR NOT l.granted)) AS is_lookup
 FROM pg_stat_activity a
 WHERE a.datname = current_database() AND a.wait_event_type = 'Lock';
+
+-- name: make_targets
+-- What JDBC appends to: a bare table, and one with the columns and indexes of queen.messages.
+CREATE SCHEMA bench
+    CREATE TABLE plain (queue text, partition text, payload text)
+    CREATE TABLE indexed (LIKE queen.messages INCLUDING DEFAULTS INCLUDING INDEXES);
+
+-- name: empty_targets
+-- A checkpoint before each turn: after one, the first write to a page costs more.
+TRUNCATE bench.plain, bench.indexed;
+
+-- name: checkpoint
+CHECKPOINT;
+
+-- name: count_messages
+SELECT count(*) FROM queen.messages m JOIN queen.queues q ON q.id = m.queue_id WHERE q.name = $1;
+
+-- name: read_messages
+-- What the data source reads, as others would: all columns by one statement, a condition for each task.
+SELECT q.name AS queue, q.namespace AS namespace, q.task AS task, p.name AS partition,
+       m.partition_id AS partition_id, m.seq AS seq, m.id AS message_id,
+       coalesce(m.transaction_id, m.id::text) AS transaction_id, m.trace_id AS trace_id,
+       m.payload AS payload, m.created_at AS created_at, m.producer_sub AS producer_sub,
+       m.is_encrypted AS is_encrypted
+FROM queen.messages m
+JOIN queen.partitions p ON p.id = m.partition_id
+JOIN queen.queues q ON q.id = m.queue_id
+WHERE {condition}

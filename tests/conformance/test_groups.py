@@ -75,6 +75,7 @@ async def test_the_list_has_an_element_per_group_and_queue(api: Api) -> None:
         "subscriptionMode": None,
         "subscriptionTimestamp": None,
         "subscriptionCreatedAt": None,
+        "kind": "consumer",
     }
 
 
@@ -264,6 +265,7 @@ async def test_deleted_group_begins_anew(api: Api) -> None:
         "success": True,
         "consumerGroup": group,
         "deletedPartitions": 2,
+        "deletedStreams": 0,
         "metadataDeleted": True,
     }
     assert await entry(api, group, queue) is None

@@ -135,6 +135,20 @@ async def test_large_payloads_are_split_by_size(database: asyncpg.Connection) ->
     assert len(await stored(database, "q")) == 20
 
 
+async def test_repeats_leave_no_gaps(database: asyncpg.Connection) -> None:
+    chance = random.Random(3)
+    rows = [Row("q", n, f"p{n % 7}", f"tx-{chance.randrange(400)}") for n in range(1_000)]
+    found = await publish(database, QUERY, 0, await stage(database, *rows))
+    first = {}
+    for row in rows:
+        first.setdefault((row.partition, row.transaction_id), row.payload)
+    assert (found.stored, found.duplicates) == (len(first), len(rows) - len(first))
+    for name in {row.partition for row in rows}:
+        expected = [payload for (place, _), payload in first.items() if place == name]
+        assert await stored(database, "q", name) == expected
+    assert await _lookup_problems(database) == []
+
+
 async def test_repeated_transaction_ids_are_stored_once(database: asyncpg.Connection) -> None:
     (place,) = await ensure(database, "q", "a")
     await push(database, Item(place, "old", "tx-1"))
@@ -148,6 +162,76 @@ async def test_repeated_transaction_ids_are_stored_once(database: asyncpg.Connec
     assert await publish(database, QUERY, 0, one) == Published(False, 2, 2, 0)
     assert await stored(database, "q", "a") == ["old", "first"]
     assert await stored(database, "q", "b") == ["other partition"]
+
+
+async def test_a_message_id_counts_as_transaction_id_of_a_message_without_one(
+    database: asyncpg.Connection,
+) -> None:
+    (place,) = await ensure(database, "q", "a")
+    pushed = await push_all(database, place, "old")
+    (message_id,) = pushed.message_ids
+    one = await stage(
+        database, Row("q", "repeat", "a", message_id), Row("q", "not one", "b", message_id)
+    )
+    assert await publish(database, QUERY, 0, one) == Published(False, 1, 1, 0)
+    assert await stored(database, "q") == ["old", "not one"]
+
+
+async def test_a_batch_of_nothing_but_repeats_stores_nothing(database: asyncpg.Connection) -> None:
+    rows = [Row("q", n, f"p{n % 3}", f"tx-{n}") for n in range(30)]
+    assert (await publish(database, QUERY, 0, await stage(database, *rows))).stored == 30
+    again = await stage(database, *rows, *rows)
+    assert await publish(database, QUERY, 1, again) == Published(False, 0, 60, 0)
+    assert await _messages(database) == 30
+
+
+async def test_messages_and_lookup_rows_are_those_of_pushes(database: asyncpg.Connection) -> None:
+    (place,) = await ensure(database, "q", "p0")
+    await push_all(database, place, "old")
+    # The clock went back since: times within a partition do not.
+    await database.execute(
+        "UPDATE queen.partition_lookup SET last_message_created_at = now() + interval '1 hour'"
+    )
+    rows = [Row("q", n, f"p{n % 3}", f"tx-{n}") for n in range(60)]
+    assert await publish(database, QUERY, 0, await stage(database, *rows)) == Published(
+        False, 60, 0, 0
+    )
+    wrong = await database.fetch(
+        "SELECT m.* FROM queen.messages m WHERE m.payload::text <> '\"old\"'"
+        " AND (queen.seq_of_message_id(m.partition_id, m.id::text) IS DISTINCT FROM m.seq"
+        " OR m.partition_id = $1 AND m.created_at < now() + interval '50 minutes')",
+        place,
+    )
+    assert wrong == []
+    assert await _lookup_problems(database) == []
+
+
+async def _lookup_problems(session: asyncpg.Connection) -> list[asyncpg.Record]:
+    """Lookup rows that do not tell of the newest message, or numbers with a gap."""
+    problems: list[asyncpg.Record] = await session.fetch(
+        "SELECT l.*, n.* FROM queen.partition_lookup l LEFT JOIN LATERAL (SELECT m.seq, m.id,"
+        " m.created_at, count(*) OVER () AS messages FROM queen.messages m"
+        " WHERE m.partition_id = l.partition_id ORDER BY m.seq DESC LIMIT 1) n ON true"
+        " WHERE (l.last_seq, l.last_message_id, l.last_message_created_at, l.last_seq)"
+        " IS DISTINCT FROM (n.seq, n.id, n.created_at, n.messages)"
+    )
+    return problems
+
+
+async def test_a_batch_that_waited_for_a_push_comes_after_it(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    (place,) = await ensure(database, "q", "a")
+    producer, publisher = await connect(), await connect()
+    transaction = producer.transaction()
+    await transaction.start()
+    await push(producer, Item(place, "pushed", "tx-1"))
+    one = await stage(database, Row("q", "repeat", "a", "tx-1"), Row("q", "new", "a", "tx-2"))
+    waiting = await start_blocked(producer, publisher, publish(publisher, QUERY, 0, one))
+    await transaction.commit()
+    assert await waiting == Published(False, 1, 1, 0), "it sees what was committed meanwhile"
+    assert await stored(database, "q") == ["pushed", "new"]
+    assert await _lookup_problems(database) == []
 
 
 async def test_a_queue_at_its_maximum_refuses_the_whole_batch(

@@ -26,7 +26,7 @@ from queenmq.spark.database import Database
 from queenmq.spark.lake.layout import DataFile, Lake
 from queenmq.spark.options import ReadOptions, Scope
 from queenmq.spark.planning import TASK_BYTES, Queues, find_partitions
-from queenmq.spark.schema import arrow_schema, to_batches
+from queenmq.spark.schema import arrow_schema, typed_batches
 from queenmq.spark.selection import Selection
 from queenmq.spark.sql_text import load
 
@@ -186,7 +186,7 @@ def read_archive(split: ArchiveSplit, options: ReadOptions) -> Iterator[pa.Recor
             columns=arrow_schema(options).names, filter=split.rows.expression(), use_threads=False
         ):
             if batch.num_rows:
-                yield from to_batches(pa.Table.from_batches([batch]), options)
+                yield from typed_batches(pa.Table.from_batches([batch]), options)
     except (OSError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise StorageUnavailable(

@@ -136,11 +136,13 @@ def read_split(split: InputPartition, options: ReadOptions) -> Iterator[pa.Recor
     more = Sql("".join(_more(options)))
     statement = fill(load("read")["messages"], selection=split.selection.condition(), more=more)
     with Database(options.url) as database:
+        # First: a queue that is deleted in between then has no messages, rather than no name.
+        queues = database.table(fill(load("read")["queue_names"], queues=split.selection.queues))
         table = database.table(statement)
     missing = (split.messages or 0) - table.num_rows
     if missing > 0 and options.fail_on_data_loss:
         raise lost(missing)
-    yield from to_batches(table, options)
+    yield from to_batches(table, queues, options)
 
 
 def _more(options: ReadOptions) -> Iterator[Sql]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -35,6 +37,8 @@ _PAYLOADS: dict[str, tuple[DataType, pa.DataType]] = {
     "variant": (VariantType(), _VARIANT),
 }
 
+#: Of the 32 digits of a UUID: the first of a group, its place in the text, its length.
+_UUID_PARTS = ((0, 0, 8), (8, 9, 4), (12, 14, 4), (16, 19, 4), (20, 24, 12))
 #: Name, Spark type, Arrow type, whether it may be NULL.
 _Column = tuple[str, DataType, pa.DataType, bool]
 
@@ -93,15 +97,29 @@ def arrow_schema(options: ReadOptions) -> pa.Schema:
     return pa.schema([pa.field(name, kind, nullable=n) for name, _, kind, n in _columns(options)])
 
 
-def to_batches(table: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
-    """Rows as the database gave them, in exactly the types that Spark was told."""
+def to_batches(rows: pa.Table, queues: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
+    """Messages as the database gave them, each with what its queue is called."""
+    places = pc.index_in(_stored(rows["queue_id"]), value_set=_stored(queues["queue_id"]))
+    columns = {name: rows[name] for name in rows.column_names}
+    columns |= {name: queues[name].take(places) for name in queues.column_names}
+    columns["message_id"] = _converted(columns["message_id"], pa.string())
+    # A message that was pushed without one.
+    columns["transaction_id"] = pc.coalesce(columns["transaction_id"], columns["message_id"])
+    return typed_batches(pa.table(columns), options)
+
+
+def typed_batches(rows: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
+    """Rows in exactly the types that Spark was told."""
     schema = arrow_schema(options)
-    arrays = [_converted(table.column(field.name), field.type) for field in schema]
+    arrays = [_converted(rows[field.name], field.type) for field in schema]
     batches: list[pa.RecordBatch] = pa.Table.from_arrays(arrays, schema=schema).to_batches()
     return batches
 
 
 def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if isinstance(column.type, pa.UuidType):
+        return _chunked(column, _uuid_texts, kind)
+    column = _stored(column)
     if kind == _VARIANT:
         return _chunked(column, _variants, _VARIANT)
     if pa.types.is_list(kind):
@@ -109,10 +127,34 @@ def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     return column.cast(kind)
 
 
+def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Without the name that Arrow has for what is inside: JSON is text, a UUID sixteen bytes."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    return _chunked(column, lambda chunk: chunk.storage, column.type.storage_type)
+
+
 def _chunked(
     column: pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array], kind: pa.DataType
 ) -> pa.ChunkedArray:
     return pa.chunked_array([convert(chunk) for chunk in column.chunks], kind)
+
+
+def _uuid_texts(uuids: pa.Array) -> pa.Array:
+    """UUIDs in their usual form, all at once: they come as sixteen bytes each."""
+    count = len(uuids)
+    if uuids.null_count == count:
+        return pa.nulls(count, pa.string())
+    # A copy begins at its buffers' begin, which a part of another array does not.
+    values = pa.concat_arrays([uuids.storage]) if uuids.offset else uuids.storage
+    valid, data = values.buffers()
+    digits = np.frombuffer(bytes(data[: count * 16]).hex().encode(), np.uint8).reshape(count, 32)
+    texts = np.full((count, 36), ord("-"), np.uint8)
+    for begin, place, length in _UUID_PARTS:
+        texts[:, place : place + length] = digits[:, begin : begin + length]
+    ends = np.arange(count + 1, dtype=np.int32) * 36
+    buffers = [valid, pa.py_buffer(ends), pa.py_buffer(texts)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
 def _variants(texts: pa.Array) -> pa.Array:

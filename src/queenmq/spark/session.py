@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ NEEDED = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
 }
+#: What a client of Spark Connect imports beyond Spark itself.
+_CONNECT = ("grpc", "grpc_status", "zstandard")
 #: Starts in half the time, and is slow ever after.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -33,7 +36,8 @@ def session(
     config: Mapping[str, str] | None = None,
     quick: bool = False,
 ) -> SparkSession:
-    """A session, on this machine or any cluster; `remote` is the URL of a Spark Connect server.
+    """A session, on this machine or any cluster; `remote` is the URL of a Spark Connect server,
+    or `local[2]` for one that is started here.
 
     `config` is added to our settings and wins over them. `quick` is for tests and very short jobs.
     """
@@ -44,6 +48,9 @@ def session(
     settings = dict(NEEDED)
     builder = SparkSession.builder.appName(app_name)
     if remote is not None:
+        _check_connect()
+        if remote.startswith("local"):
+            prepare_environment()
         builder = builder.remote(remote)
     else:
         prepare_environment()
@@ -63,6 +70,15 @@ def session(
     spark: SparkSession = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def _check_connect() -> None:
+    missing = [name for name in _CONNECT if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SettingsError(
+            f"Spark Connect needs {', '.join(missing)}, which is not installed; install"
+            " pyspark[connect]"
+        )
 
 
 def register(spark: SparkSession) -> None:

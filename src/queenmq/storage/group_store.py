@@ -80,6 +80,21 @@ class GroupStore:
         """A row per group and queue."""
         return await self._list("list_groups")
 
+    async def list_streams(self) -> Rows:
+        """A row per queue and group of Spark streams."""
+        return await self._list("list_streams")
+
+    async def show_streams(self, group: str) -> Rows:
+        """A row per queue and Spark stream of a group."""
+        return await self._list("show_streams", group)
+
+    async def delete_streams(self, group: str) -> int:
+        """Forget what the Spark streams of a group have told; how many they were."""
+        removed: int = await self._database.fetch_value(
+            self._sql["delete_streams"], group, priority=OperationType.SYSTEM_EVENT
+        )
+        return removed
+
     async def list_lagging(self, lag_s: int, *, limit: int) -> Rows:
         """Partitions in which a group is at least that far behind, worst first."""
         return await self._list("list_lagging", lag_s, limit)

@@ -45,8 +45,12 @@ class GroupRoutes:
         self._on_deleted = on_deleted
 
     async def list(self, request: Request) -> Response:
-        """An element per group and queue."""
-        return json_answer([_group(row) for row in await self._store.list_groups()])
+        """An element per group and queue; Spark streams stand beside the consumers."""
+        groups = [_group(row) for row in await self._store.list_groups()]
+        streams = [_stream_group(row) for row in await self._store.list_streams()]
+        return json_answer(
+            sorted(groups + streams, key=lambda one: (one["name"], one["queueName"]))
+        )
 
     async def lagging(self, request: Request) -> Response:
         """The partitions in which a group is behind, worst first."""
@@ -59,10 +63,14 @@ class GroupRoutes:
 
     async def show(self, request: Request) -> Response:
         """A group's partitions by queue; nothing for a group that nobody knows."""
+        group = self._name(request, "group")
         queues: dict[str, Any] = {}
-        for row in await self._store.show_group(self._name(request, "group")):
+        for row in await self._store.show_group(group):
             queue = queues.setdefault(row["queue_name"], {"partitions": []})
             queue["partitions"].append(_partition(row))
+        for row in await self._store.show_streams(group):
+            queue = queues.setdefault(row["queue_name"], {"partitions": []})
+            queue.setdefault("streams", []).append(_stream(row))
         return json_answer(queues)
 
     async def delete(self, request: Request) -> Response:
@@ -76,6 +84,7 @@ class GroupRoutes:
                 "success": True,
                 "consumerGroup": group,
                 "deletedPartitions": removed,
+                "deletedStreams": await self._store.delete_streams(group),
                 "metadataDeleted": deletes_start,
             }
         )
@@ -205,6 +214,37 @@ def _group(row: Any) -> dict[str, Any]:
         "subscriptionMode": row["subscription_mode"],
         "subscriptionTimestamp": _iso(row["subscription_timestamp"]),
         "subscriptionCreatedAt": _iso(row["subscription_created_at"]),
+        "kind": "consumer",
+    }
+
+
+def _stream_group(row: Any) -> dict[str, Any]:
+    """Streams have neither cursors nor a remembered start: their checkpoint has their position."""
+    lag_s = row["max_time_lag"]
+    return {
+        "name": row["consumer_group"],
+        "topics": [row["queue_name"]],
+        "queueName": row["queue_name"],
+        "members": row["members"],
+        "partitionsWithLag": None,
+        "totalLag": row["total_lag"],
+        "maxTimeLag": lag_s,
+        "state": "Lagging" if lag_s > _LAGGING_S else "Stable",
+        "subscriptionMode": None,
+        "subscriptionTimestamp": None,
+        "subscriptionCreatedAt": None,
+        "kind": "spark",
+        "updatedAt": _iso(row["updated_at"]),
+    }
+
+
+def _stream(row: Any) -> dict[str, Any]:
+    return {
+        "queryId": row["query_id"],
+        "position": row["position"],
+        "offsetLag": row["offset_lag"],
+        "timeLagSeconds": row["time_lag_seconds"],
+        "updatedAt": _iso(row["updated_at"]),
     }
 
 
@@ -221,6 +261,7 @@ def _lagging(row: Any) -> dict[str, Any]:
         "lag_hours": round(row["time_lag_seconds"] / 3600, 2),
         "oldest_unconsumed_at": _iso(row["oldest_at"]),
         "last_consumed_at": _iso(row["last_consumed_at"]),
+        "kind": row["kind"],
     }
 
 

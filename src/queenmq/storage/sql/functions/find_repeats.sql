@@ -3,7 +3,7 @@
 -- Arguments: those of push_messages; to be called in a statement of its own after the partitions are locked.
 -- Result: one row of arrays in item order. winners: the id of the stored message, NULL where there is none.
 -- firsts: the position of the first item of this call with the same id in the same partition.
--- An id may also be that of a message pushed without one. Takes no locks.
+-- What counts as stored is what find_stored finds. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.find_repeats(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -22,14 +22,7 @@ BEGIN
                CASE WHEN i.tx IS NULL THEN i.ordinal
                     ELSE first_value(i.ordinal) OVER (PARTITION BY i.k, i.tx ORDER BY i.ordinal)
                     END::integer AS first,
-               coalesce(
-                   (SELECT m.id FROM queen.messages m
-                    WHERE m.partition_id = p_partition_ids[i.k] AND m.transaction_id = i.tx),
-                   CASE WHEN substr(i.tx, 15, 4) = '7' || left(p_partition_ids[i.k]::text, 3) THEN
-                       (SELECT m.id FROM queen.messages m
-                        WHERE m.partition_id = p_partition_ids[i.k]
-                          AND m.seq = queen.seq_of_message_id(p_partition_ids[i.k], i.tx)
-                          AND m.id::text = i.tx AND m.transaction_id IS NULL) END) AS winner
+               (SELECT s.id FROM queen.find_stored(p_partition_ids[i.k], i.tx) s) AS winner
         FROM unnest(p_item_partitions, p_transaction_ids) WITH ORDINALITY AS i (k, tx, ordinal)
     ) j;
 END

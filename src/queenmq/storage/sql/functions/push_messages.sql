@@ -13,9 +13,6 @@
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
 -- stored winner), f refused because the queue is at its maxSize (no id); b behind operations and s as asked by
 -- p_queued_ids: message_ids then has the operation and positions its place in line.
--- A message id is a UUIDv7 that also says where the message is: 48 bits of milliseconds, version 7, 32
--- bits of the partition id around the variant, 40 bits of seq. Within a partition ids ascend with seq, and
--- seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on id.
 -- Tables: partition_lookup (row locks, update), messages (insert). The setting queen.tracks_lookup keeps the
 -- trigger of queen.messages from doing the former once more; it ends with the function.
 -- Locks: lookup rows in partition id order, held to commit; then, where something is queued or may have to be
@@ -46,8 +43,6 @@ SET plan_cache_mode = force_generic_plan
 SET queen.tracks_lookup = 'on'
 AS $$
 DECLARE
-    -- The part of seq that a message id carries.
-    c_seq_bits CONSTANT bigint := (1::bigint << 40) - 1;
     v_direct uuid[] := p_partition_ids;
     v_early uuid[];
     v_waiting uuid[];
@@ -89,9 +84,7 @@ BEGIN
         -- partition's newest message: a clock step back must not break the order of created_at, which
         -- delays, windows and seeks rely on.
         SELECT array_agg(l.partition_id), array_agg(l.queue_id), array_agg(l.last_seq), array_agg(c.now),
-               array_agg(lpad(to_hex(floor(extract(epoch FROM c.now) * 1000)::bigint), 12, '0')
-                         || '7' || substr(l.partition_id::text, 1, 3)
-                         || '8' || substr(l.partition_id::text, 4, 5))
+               array_agg(queen.message_id_prefix(l.partition_id, c.now))
         INTO v_found, v_queue_ids, v_last_seqs, v_times, v_prefixes
         FROM (
             SELECT partition_id, queue_id, last_seq, last_message_created_at
@@ -162,8 +155,7 @@ BEGIN
         SELECT c.*, v_last_seqs[c.k] + c.place AS seq,
                c.is_new AND (v_rooms IS NULL OR c.place <= coalesce(v_rooms[c.k], c.place)) AS is_stored,
                CASE WHEN c.is_new
-                    THEN (v_prefixes[c.k] || lpad(to_hex((v_last_seqs[c.k] + c.place) & c_seq_bits),
-                                                  10, '0'))::uuid
+                    THEN queen.message_id(v_prefixes[c.k], v_last_seqs[c.k] + c.place)
                     ELSE c.winner END AS id
         FROM counted c
     ), stored AS (
@@ -176,7 +168,7 @@ BEGIN
     ), moved AS (
         UPDATE queen.partition_lookup l
         SET last_seq = h.seq,
-            last_message_id = (v_prefixes[h.k] || lpad(to_hex(h.seq & c_seq_bits), 10, '0'))::uuid,
+            last_message_id = queen.message_id(v_prefixes[h.k], h.seq),
             last_message_created_at = v_times[h.k]
         FROM (
             SELECT n.k, v_found[n.k] AS partition_id, max(n.seq) AS seq

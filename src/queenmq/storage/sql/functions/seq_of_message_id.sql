@@ -5,7 +5,7 @@ RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 BEGIN
-    -- The layout is explained in push_messages.
+    -- The layout is explained in message_id.
     IF length(p_text) = 36
        AND substr(p_text, 15, 4) = '7' || substr(p_partition_id::text, 1, 3)
        AND substr(p_text, 20, 4) = '8' || substr(p_partition_id::text, 4, 3)

@@ -47,14 +47,41 @@ LEFT JOIN queen.consumer_groups_metadata g
     ON g.queue_name = f.queue_name AND g.consumer_group = f.consumer_group AND g.partition_name = ''
 ORDER BY f.consumer_group, f.queue_name;
 
+-- name: list_streams
+-- Spark streams of one group on one queue are one line, that of the last of them.
+SELECT l.consumer_group, l.queue_name, count(*) AS members, max(l.offset_lag) AS total_lag,
+       coalesce(max(floor(extract(epoch FROM now() - l.oldest_at))), 0)::bigint AS max_time_lag,
+       max(l.updated_at) AS updated_at
+FROM queen.stream_lags(NULL) l
+GROUP BY l.consumer_group, l.queue_name
+ORDER BY l.consumer_group, l.queue_name;
+
+-- name: show_streams
+SELECT l.queue_name, l.query_id, l.position::text, l.offset_lag,
+       coalesce(floor(extract(epoch FROM now() - l.oldest_at)), 0)::bigint AS time_lag_seconds, l.updated_at
+FROM queen.stream_lags($1) l
+ORDER BY l.queue_name, l.query_id;
+
+-- name: delete_streams
+WITH removed AS (DELETE FROM queen.spark_positions WHERE consumer_group = $1 RETURNING 1)
+SELECT count(*) FROM removed;
+
 -- name: list_lagging
-SELECT l.consumer_group, q.name::text AS queue_name, p.name::text AS partition_name,
-       l.partition_id::text, l.offset_lag,
-       floor(extract(epoch FROM now() - l.oldest_at))::bigint AS time_lag_seconds,
-       l.oldest_at, l.last_consumed_at
-FROM queen.group_lags(NULL) l
-JOIN queen.partitions p ON p.id = l.partition_id
-JOIN queen.queues q ON q.id = l.queue_id
+-- Of Spark streams a line is about a whole queue.
+SELECT l.*
+FROM (
+    SELECT 'consumer' AS kind, l.consumer_group, q.name::text AS queue_name, p.name::text AS partition_name,
+           l.partition_id::text, l.offset_lag,
+           floor(extract(epoch FROM now() - l.oldest_at))::bigint AS time_lag_seconds,
+           l.oldest_at, l.last_consumed_at
+    FROM queen.group_lags(NULL) l
+    JOIN queen.partitions p ON p.id = l.partition_id
+    JOIN queen.queues q ON q.id = l.queue_id
+    UNION ALL
+    SELECT 'spark', l.consumer_group, l.queue_name, NULL, NULL, l.offset_lag,
+           floor(extract(epoch FROM now() - l.oldest_at))::bigint, l.oldest_at, l.updated_at
+    FROM queen.stream_lags(NULL) l
+) l
 WHERE l.oldest_at <= now() - make_interval(secs => $1)
 ORDER BY l.oldest_at, l.consumer_group, l.partition_id
 LIMIT $2;
