@@ -10,6 +10,7 @@ import pytest
 from queenmq import BufferFailed, ClientClosed, Queen
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.faulty_proxy import faulty_proxy
+from tests.support.scripted_server import Say, scripted
 from tests.support.waiting import wait_until_async
 
 FAST: dict[str, Any] = {"retry_delay_millis": 1, "max_retry_delay": 0.05, "retry_attempts": 1}
@@ -159,3 +160,78 @@ async def test_a_full_queue_keeps_the_rest_waiting_in_order(queen: Queen) -> Non
 async def test_unknown_options_are_refused(queen: Queen) -> None:
     with pytest.raises(TypeError, match="size"):
         await queen.push_buffered(unique(), 1, size=3)  # type: ignore[call-arg]
+
+
+async def test_a_request_that_is_too_large_is_sent_in_parts_and_in_order() -> None:
+    stored = [{"status": "queued"}, {"status": "queued"}]
+    script = (Say(413, {"error": "too large"}), Say(201, stored))
+    async with scripted(*script) as server, Queen(server.url, **FAST) as client:
+        await client.push_buffered("q", [1, 2, 3, 4], message_count=4, **NEVER)
+        await client.flush_all_buffers()
+        sent = [[item["payload"] for item in one.body["items"]] for one in server.seen]
+    assert sent == [[1, 2, 3, 4], [1, 2], [3, 4]]
+
+
+async def test_all_partitions_together_are_bounded(broker: BrokerProcess, queen: Queen) -> None:
+    queue = unique()
+    async with faulty_proxy(broker.url) as proxy:
+        await proxy.refuse()
+        async with Queen(proxy.url, buffered_max=5, **FAST) as client:
+            for number in range(5):
+                await client.push_buffered(queue, number, partition=f"p{number}", time_millis=1)
+            waiting = asyncio.ensure_future(client.push_buffered(queue, 5, partition="p5"))
+            done, _ = await asyncio.wait([waiting], timeout=0.1)
+            assert not done
+            assert client.get_buffer_stats()["totalBufferedMessages"] == 5
+            await proxy.listen()
+            await asyncio.wait_for(waiting, SOON_S)
+            await wait_until_async(
+                lambda: client.get_buffer_stats()["totalBufferedMessages"] <= 1,
+                timeout_s=SOON_S,
+                what="the others to be sent",
+            )
+        found = await queen.pop(queue, batch=10, partitions=10)
+        assert sorted(message.data for message in found) == list(range(6))
+
+
+async def test_a_buffer_that_is_empty_is_forgotten_and_its_flushes_are_not(queen: Queen) -> None:
+    queue = unique()
+    for number in range(20):
+        await queen.push_buffered(queue, number, partition=f"p{number}", **NEVER)
+    assert len(queen._buffers._buffers) == 20
+    await queen.flush_all_buffers()
+    await wait_until_async(
+        lambda: not queen._buffers._buffers, timeout_s=SOON_S, what="the buffers to go"
+    )
+    assert queen.get_buffer_stats()["flushesPerformed"] == 20
+    await queen.push_buffered(queue, 20, **NEVER)
+    assert queen.get_buffer_stats()["totalBufferedMessages"] == 1
+
+
+async def test_what_was_refused_elsewhere_comes_back_before_anybody_waits_for_its_room(
+    broker: BrokerProcess,
+) -> None:
+    # A name that is too long is refused for good.
+    queue = unique()
+    async with Queen(broker.url, buffered_max=1, **FAST) as client:
+        await client.push_buffered(queue, "bad", partition="p" * 3_000, message_count=1)
+        with pytest.raises(BufferFailed) as failed:
+            await asyncio.wait_for(client.push_buffered(queue, "good"), SOON_S)
+        assert [item["payload"] for item in failed.value.items] == ["bad"]
+        await client.push_buffered(queue, "good", message_count=1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_buffered_pushes_over_a_bad_network_are_stored_once_and_in_order(
+    broker: BrokerProcess, queen: Queen, seed: int
+) -> None:
+    queue = unique()
+    fast: dict[str, Any] = {**FAST, "retry_attempts": 2}
+    async with faulty_proxy(broker.url, seed=seed) as proxy, Queen(proxy.url, **fast) as client:
+        proxy.fault_rate = 0.2
+        builder = client.queue(queue).buffer({"message_count": 5, "time_millis": 5, "max_size": 20})
+        for number in range(200):
+            await builder.push({"data": number})
+        assert proxy.faults
+        proxy.fault_rate = 0.0
+    assert await arrived(queen, queue, 200) == list(range(200))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 from queenmq import HandlerFailed, Message, Queen
-from tests.support.broker import SOON_S, unique
+from tests.support.broker import SOON_S, BrokerProcess, unique
+from tests.support.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.support.waiting import wait_until_async
 
 
@@ -377,3 +379,72 @@ async def test_a_consumption_is_used_once_and_as_it_was_made(queen: Queen) -> No
     with pytest.raises(ValueError, match="leave the handler out"):
         async for _ in queen.consume(unique(), lambda message: None):
             pass
+
+
+async def test_the_next_batch_is_popped_beside_the_acks_of_another_partition(
+    broker: BrokerProcess, queen: Queen
+) -> None:
+    queue, seen = unique(), []
+    for partition in "abcdef":
+        await queen.push(queue, partition, partition=partition)
+    async with faulty_proxy(broker.url) as proxy, Queen(proxy.url) as client:
+
+        async def handle(message: Message[str]) -> None:
+            seen.append(message.data)
+            if len(seen) == 2:
+                proxy.hold_path = b"/api/v1/ack"
+
+        async with client.consume(queue, handle) as consumer, releasing(proxy):
+            await wait_until_async(
+                lambda: len(seen) == 3 and proxy.held, timeout_s=SOON_S, what="a third message"
+            )
+            # No further: the acks of the second have to get through before the next pop.
+            await goes_on(consumer)
+            assert len(seen) == 3
+            proxy.release()
+            await wait_until_async(lambda: len(seen) == 6, timeout_s=SOON_S, what="all messages")
+        assert sorted(seen) == list("abcdef")
+        assert await left(queen, queue) == []
+
+
+async def test_the_next_batch_of_the_same_partition_waits_for_the_acks(
+    broker: BrokerProcess, queen: Queen
+) -> None:
+    queue, seen = unique(), []
+    await queen.push(queue, list(range(5)))
+    async with faulty_proxy(broker.url) as proxy, Queen(proxy.url) as client:
+
+        async def handle(message: Message[int]) -> None:
+            seen.append(message.data)
+            if len(seen) == 3:
+                proxy.hold_path = b"/api/v1/ack"
+
+        async with client.consume(queue, handle) as consumer, releasing(proxy):
+            await wait_until_async(lambda: proxy.held, timeout_s=SOON_S, what="the third ack")
+            await goes_on(consumer)
+            assert seen == [0, 1, 2]
+            stopping = asyncio.ensure_future(stop(consumer))
+            # A stop waits for acks that are under way.
+            await goes_on(consumer)
+            proxy.release()
+            await asyncio.wait_for(stopping, SOON_S)
+        assert await left(queen, queue) == [3, 4]
+
+
+async def goes_on(consumer: Any) -> None:
+    """Give it a moment to do something that it should not, or to end."""
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(consumer._ended.wait(), 0.1)
+
+
+@contextlib.asynccontextmanager
+async def releasing(proxy: FaultyProxy) -> AsyncIterator[None]:
+    """Whatever happens, nothing waits for the proxy at the end."""
+    try:
+        yield
+    finally:
+        proxy.release()
+
+
+async def stop(consumer: Any) -> None:
+    await consumer.stop()

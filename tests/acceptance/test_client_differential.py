@@ -15,6 +15,8 @@ from tests.support.broker import SOON_S, BrokerProcess, unique
 
 Story = Callable[[Any, str], Awaitable[Any]]
 
+LONG_AGO = "2001-01-01T00:00:00Z"
+
 #: Fields whose values are made anew each time.
 MADE = {"id", "message_id", "messageId", "partition_id", "partitionId", "queueId", "leaseId",
         "createdAt", "failedAt", "newExpiresAt"}  # fmt: skip
@@ -42,7 +44,7 @@ def comparable(value: Any, queue: str) -> Any:
             for key in value
             if key not in {"trace", "_queen"}
         }
-    return "the queue" if value == queue else value
+    return value.replace(queue, "the queue") if isinstance(value, str) else value
 
 
 def items(*numbers: int) -> list[dict[str, Any]]:
@@ -148,6 +150,147 @@ async def transaction(client: Any, queue: str) -> Any:
     return [done["success"], results, refused, left]
 
 
+async def retries(client: Any, queue: str) -> Any:
+    """Failures until the message is a dead letter; `retry` counts as none."""
+    await client.queue(queue).config({"retry_limit": 2}).create()
+    await client.queue(queue).push(items(1, 2))
+    told = []
+    for status in (False, "retry", False, "retry", False, True):
+        (message,) = await client.queue(queue).group("g").wait(False).pop()
+        done = await client.ack(message, status, {"group": "g", "error": f"said {status}"})
+        told.append((message["data"], message["retryCount"], comparable(done, queue)))
+    letters = await client.queue(queue).dlq("g").get()
+    return [told, [(one["data"], one["errorMessage"]) for one in letters["messages"]]]
+
+
+async def failure_in_a_batch(client: Any, queue: str) -> Any:
+    """What is behind a failed message comes again with it, also if it was acked."""
+    await client.queue(queue).push(items(1, 2, 3))
+    messages = await client.queue(queue).batch(3).wait(False).pop()
+    messages[1]["_status"], messages[1]["_error"] = False, "no"
+    acked = await client.ack(messages)
+    again = await client.queue(queue).batch(3).wait(False).pop()
+    return [acked["results"], [(m["data"], m["retryCount"]) for m in again]]
+
+
+async def groups(client: Any, queue: str) -> Any:
+    group = f"{queue}-group"
+    place = client.queue(queue).group(group).batch(9).wait(False)
+
+    async def take() -> list[Any]:
+        messages = await place.pop()
+        if messages:
+            await client.ack(messages, True, {"group": group})
+        return [message["data"] for message in messages]
+
+    await client.queue(queue).push(items(1, 2))
+    told: list[Any] = [await take(), await take()]
+    told.append(await client.admin.seek_consumer_group(group, queue, {"timestamp": LONG_AGO}))
+    told.append(await take())
+    told.append(await client.admin.seek_consumer_group(group, queue, {"timestamp": LONG_AGO}))
+    told.append(await client.admin.seek_consumer_group(group, queue, {"toEnd": True}))
+    told.append(await take())
+    listed = await client.admin.list_consumer_groups()
+    told += [(one["members"], one["totalLag"]) for one in listed if one["name"] == group]
+    told.append(await client.delete_consumer_group(group))
+    told.append(await take())
+    told.append(await client.admin.delete_consumer_group_for_queue(group, queue))
+    told.append(await client.update_consumer_group_timestamp(group, LONG_AGO))
+    return told
+
+
+async def start_of_a_group(client: Any, queue: str) -> Any:
+    await client.queue(queue).push(items(1))
+    told = []
+    for number, start in enumerate([LONG_AGO, "now", "2999-01-01T00:00:00Z"]):
+        place = client.queue(queue).group(f"g{number}").subscription_from(start).wait(False)
+        told.append([message["data"] for message in await place.pop()])
+    return told
+
+
+async def configuration(client: Any, queue: str) -> Any:
+    """What `create` leaves out falls back to defaults, also at a second time."""
+    told = []
+    for options in ({"lease_time": 5, "max_size": 2, "delayed_processing": 0}, {"priority": 3}):
+        await client.queue(queue).config(options).create()
+        found = await client.admin.get_queue(queue)
+        told.append({k: found.get(k) for k in ("name", "leaseTime", "priority", "maxSize")})
+    await client.queue(queue).config({"max_size": 1}).create()
+    try:
+        await client.queue(queue).push(items(1, 2))
+        refused = False
+    except Exception:
+        refused = True
+    return [told, refused, await client.queue(queue).batch(9).wait(False).pop()]
+
+
+async def callbacks(client: Any, queue: str) -> Any:
+    told: list[Any] = []
+
+    async def stored(some: Any) -> None:
+        told.append(("stored", [one["transactionId"] for one in some]))
+
+    async def doubled(some: Any, error: Exception) -> None:
+        told.append(("doubled", [one["transactionId"] for one in some]))
+
+    for numbers in ((1, 2), (2, 3)):
+        push = client.queue(queue).push(items(*numbers))
+        await push.on_success(stored).on_duplicate(doubled)
+    return told
+
+
+async def larger_transaction(client: Any, queue: str) -> Any:
+    for partition in "ab":
+        await client.queue(queue).partition(partition).push(items(1, 2))
+    pop = client.queue(queue).batch(9).partitions(9).group("g").wait(False)
+    messages = sorted(await pop.pop(), key=lambda m: (m["partition"], m["data"]["n"]))
+    transaction = client.transaction()
+    for message in messages:
+        transaction.ack(message, "completed", {"consumer_group": "g"})
+    for partition in "xy":
+        place = transaction.queue(f"{queue}-out").partition(partition)
+        place.push([{"data": partition}, {"data": partition * 2}])
+    done = await transaction.commit()
+    out = client.queue(f"{queue}-out").batch(9).partitions(9).wait(False)
+    moved = sorted((m["partition"], m["data"]) for m in await out.pop())
+    return [done["success"], len(done["results"]), moved, await pop.pop()]
+
+
+async def consume_at_once(client: Any, queue: str) -> Any:
+    """Several handlers: each partition in order, everything once."""
+    for number in range(5):
+        for partition in "abc":
+            await client.queue(queue).partition(partition).push({"data": number})
+    seen: dict[str, list[int]] = {}
+
+    async def handle(message: Any) -> None:
+        seen.setdefault(message["partition"], []).append(message["data"])
+
+    place = client.queue(queue).group("g").concurrency(3).each()
+    await place.idle_millis(300).timeout_millis(100).consume(handle)
+    return [sorted(seen.items()), await client.queue(queue).group("g").wait(False).pop()]
+
+
+async def consume_with_callbacks(client: Any, queue: str) -> Any:
+    await client.queue(queue).push(items(1, 2))
+    told: list[Any] = []
+
+    async def handle(message: Any) -> int:
+        if message["data"]["n"] == 2:
+            raise ValueError("two")
+        return 7
+
+    async def good(message: Any, result: Any) -> None:
+        told.append((message["data"], result, (await client.ack(message))["success"]))
+
+    async def bad(message: Any, error: Exception) -> None:
+        told.append((message["data"], str(error), (await client.ack(message, "dlq"))["success"]))
+
+    consumer = client.queue(queue).auto_ack(False).each().limit(2).consume(handle)
+    await consumer.on_success(good).on_error(bad)
+    return [told, (await client.queue(queue).dlq().get())["total"]]
+
+
 async def consume(client: Any, queue: str) -> Any:
     await client.queue(queue).config({"retry_limit": 1}).create()
     await client.queue(queue).push(items(*range(8)))
@@ -184,7 +327,9 @@ async def buffered(client: Any, queue: str) -> Any:
 
 STORIES: list[Story] = [
     create, create_without_options, delete, push, push_of_any_payload, pop, start_now, ack,
-    dead_letters, transaction, consume, consume_batches, buffered,
+    dead_letters, transaction, consume, consume_batches, buffered, retries, failure_in_a_batch,
+    groups, start_of_a_group, configuration, callbacks, larger_transaction, consume_at_once,
+    consume_with_callbacks,
 ]  # fmt: skip
 
 

@@ -24,14 +24,14 @@ PARTITIONS, COUNT = 4, 40
 FAST: dict[str, Any] = {"retry_delay_millis": 10, "max_retry_delay": 0.2, "retry_attempts": 20}
 
 CRASHING = """
-import asyncio, os, sys
+import asyncio, os, signal, sys
 from queenmq import Queen
 
 async def main(url, queue):
     async def handle(message):
         print(message.data, flush=True)
         if message.data == 1:
-            os._exit(9)
+            os.kill(os.getpid(), signal.SIGKILL)
     async with Queen(url) as queen:
         await queen.consume(queue, handle, batch=3, each=True)
 
@@ -95,6 +95,50 @@ async def test_nothing_is_lost_over_a_network_that_cuts_and_delays(
         log.assert_in_order()
 
 
+async def test_a_loop_goes_on_over_cut_connections(broker: BrokerProcess) -> None:
+    """With `async for` and one message in hand while every connection ends."""
+    queue, seen = unique(), []
+    async with faulty_proxy(broker.url) as proxy, Queen(proxy.url, **FAST) as queen:
+        await queen.create_queue(queue, lease_time=1)
+        await queen.push(queue, list(range(20)))
+        async with queen.consume(queue, batch=3, idle_ms=3_000) as messages:
+            async for message in messages:
+                if not seen or message.data != seen[-1]:
+                    proxy.cut_all()
+                seen.append(message.data)
+                if message.data == 19:
+                    await message_settled(queen, message)
+                    break
+    assert list(dict.fromkeys(seen)) == list(range(20))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(seen))
+
+
+async def message_settled(queen: Queen, message: Message[int]) -> None:
+    assert (await queen.ack(message))["success"]
+
+
+async def test_messages_are_handled_in_order_while_acks_of_others_are_lost(
+    broker: BrokerProcess,
+) -> None:
+    """Pops run beside the acks of the batch before; a lost ack holds up nothing but its own."""
+    queue, log = unique(), Log()
+    async with faulty_proxy(broker.url) as proxy, Queen(proxy.url, **FAST) as queen:
+        await queen.create_queue(queue, lease_time=1, retry_limit=1000)
+        async with Queen(broker.url) as direct:
+            await produce(direct, queue)
+
+        async def handle(messages: list[Message[int]]) -> None:
+            await log.handle(messages)
+            if len(log.seen) % 3 == 0:
+                proxy.lose_answers += 1
+
+        async with queen.consume(queue, handle, group="g", batch=2, timeout_ms=500):
+            await wait_until_async(
+                lambda: log.distinct == PARTITIONS * COUNT, timeout_s=SOON_S, what="all messages"
+            )
+        log.assert_in_order()
+
+
 async def test_a_consumer_outlives_an_outage_of_the_network(broker: BrokerProcess) -> None:
     queue, log = unique(), Log()
     async with faulty_proxy(broker.url) as proxy, Queen(proxy.url, **FAST) as queen:
@@ -113,8 +157,9 @@ async def test_a_consumer_outlives_an_outage_of_the_network(broker: BrokerProces
             )
 
 
+@pytest.mark.parametrize("how", ["stopped", "killed"])
 async def test_a_consumer_outlives_a_restart_of_the_broker(
-    start_owner: Callable[..., BrokerProcess],
+    start_owner: Callable[..., BrokerProcess], how: str
 ) -> None:
     broker, queue, log = start_owner(), unique(), Log()
     port = broker.url.rpartition(":")[2]
@@ -130,7 +175,7 @@ async def test_a_consumer_outlives_a_restart_of_the_broker(
         async with queen.consume(queue, handle, group="g", batch=5, concurrency=2):
             producer = asyncio.create_task(produce(queen, queue))
             await asyncio.wait_for(started.wait(), SOON_S)
-            await asyncio.to_thread(broker.stop)
+            await asyncio.to_thread(broker.stop if how == "stopped" else broker.kill)
             await asyncio.to_thread(start_owner, "--port", port)
             await asyncio.wait_for(producer, SOON_S)
             await wait_until_async(
@@ -175,7 +220,7 @@ async def test_a_consumer_that_crashes_gives_way_to_another(broker: BrokerProces
             text=True,
             timeout=SOON_S,
         )
-        assert (run.returncode, run.stdout.split()) == (9, ["0", "1"]), run.stderr
+        assert (run.returncode, run.stdout.split()) == (-9, ["0", "1"]), run.stderr
 
         async def handle(message: Message[int]) -> None:
             seen.append(message.data)

@@ -102,6 +102,22 @@ async def test_429_is_raised_at_once_when_that_is_asked_for() -> None:
     assert len(server.seen) == 1
 
 
+async def test_the_server_says_how_long_to_wait_unless_nobody_is_to_listen() -> None:
+    busy = Say(429, {"error": "slow down"}, {"Retry-After": "3600"})
+    options: dict[str, Any] = {"retry_delay_millis": 0, "max_retry_delay": 7200.0}
+    async with scripted(busy, Say(201, QUEUED)) as server:
+        queen = Queen(server.url, **options)
+        waiting = asyncio.ensure_future(queen.push("q", 1))
+        done, _ = await asyncio.wait([waiting], timeout=0.1)
+        assert not done and len(server.seen) == 1
+        await queen.close()
+        with pytest.raises(ClientClosed):
+            await waiting
+    async with scripted(busy, Say(201, QUEUED)) as server:
+        async with Queen(server.url, honor_retry_after=False, **options) as queen:
+            assert await queen.push("q", 1) == QUEUED
+
+
 async def test_202_is_success_and_buffered_items_come_back_as_they_are() -> None:
     buffered = [{"index": 0, "status": "buffered", "operationId": "op"}]
     async with scripted(Say(202, buffered)) as server, Queen(server.url) as queen:
@@ -245,6 +261,21 @@ async def test_one_queue_partition_and_group_stay_on_one_server() -> None:
     for server in (one, other):
         paths = [seen.path for seen in server.seen]
         assert paths and all(paths.count(path) == 3 for path in paths)
+
+
+async def test_acks_go_to_the_server_that_the_group_pops_from() -> None:
+    message = {"id": "i", "transactionId": "t", "data": 1, "partitionId": "p", "leaseId": "l"}
+
+    def popped(queue: str) -> Say:
+        return Say(200, {"messages": [{**message, "queue": queue, "consumerGroup": "g"}]})
+
+    done = Say(200, [{"success": True}])
+    queues = [f"q{number}" for number in range(8)]
+    for queue in queues:
+        async with scripted(popped(queue), done) as one, scripted(popped(queue), done) as other:
+            async with Queen([one.url, other.url]) as queen:
+                assert (await queen.ack(await queen.pop(queue, group="g")))["success"]
+            assert sorted([len(one.seen), len(other.seen)]) == [0, 2]
 
 
 async def test_all_servers_down_is_unreachable_and_says_where() -> None:

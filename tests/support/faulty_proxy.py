@@ -26,6 +26,15 @@ class FaultyProxy:
         self.faults = 0
         #: So many next answers are dropped, and their connections closed.
         self.lose_answers = 0
+        #: Answers to requests that name this are held back until `release`.
+        self.hold_path: bytes | None = None
+        self.held = 0
+        self._released = asyncio.Event()
+
+    def release(self) -> None:
+        """Let the answers go that were held back."""
+        self.hold_path = None
+        self._released.set()
 
     @property
     def url(self) -> str:
@@ -61,9 +70,10 @@ class FaultyProxy:
             writer.close()
             return
         self._writers |= {writer, their_writer}
+        asked: list[bytes] = []
         pumps = [
-            asyncio.ensure_future(self._pump(reader, their_writer, is_answer=False)),
-            asyncio.ensure_future(self._pump(their_reader, writer, is_answer=True)),
+            asyncio.ensure_future(self._pump(reader, their_writer, asked, is_answer=False)),
+            asyncio.ensure_future(self._pump(their_reader, writer, asked, is_answer=True)),
         ]
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         for pump in pumps:
@@ -74,13 +84,23 @@ class FaultyProxy:
             one.close()
 
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        asked: list[bytes],
+        *,
+        is_answer: bool,
     ) -> None:
         with contextlib.suppress(ConnectionError):
             while piece := await reader.read(1 << 16):
-                if is_answer and self.lose_answers > 0:
+                if not is_answer:
+                    asked[:] = [piece]
+                elif self.lose_answers > 0:
                     self.lose_answers -= 1
                     return
+                elif self.hold_path is not None and self.hold_path in asked[0]:
+                    self.held += 1
+                    await self._released.wait()
                 if self._random.random() < self.fault_rate:
                     self.faults += 1
                     if self._random.random() < 0.5:

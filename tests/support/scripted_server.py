@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,14 @@ class Say:
         lines = [f"HTTP/1.1 {self.status} X", f"content-length: {len(content)}"]
         lines += [f"{name}: {value}" for name, value in self.headers.items()]
         return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """Bytes as they are, in pieces; then, if asked for, the end of the connection."""
+
+    pieces: tuple[bytes, ...]
+    then_close: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,16 +63,26 @@ class Seen:
     body: Any
 
 
+Step = Say | Verbatim | Cut | Silence
+
+
 class ScriptedServer:
     """Answers by script; `seen` has what was asked."""
 
-    def __init__(self, *script: Say | Cut | Silence) -> None:
+    def __init__(self, *script: Step) -> None:
         self.script = list(script)
         self.seen: list[Seen] = []
         self.url = ""
+        #: Connections so far, and those open now.
+        self.connections = 0
         self._writers: set[asyncio.StreamWriter] = set()
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._writers)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         self._writers.add(writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
@@ -77,6 +96,15 @@ class ScriptedServer:
                         writer.write(step.answer.encode()[: step.after_bytes])
                         await writer.drain()
                     break
+                if isinstance(step, Verbatim):
+                    for piece in step.pieces:
+                        writer.write(piece)
+                        await writer.drain()
+                        # The next piece comes with a read of its own.
+                        await asyncio.sleep(0.01)
+                    if step.then_close:
+                        break
+                    continue
                 writer.write(step.encode())
                 await writer.drain()
         self._writers.discard(writer)
@@ -91,16 +119,25 @@ class ScriptedServer:
         self.seen.append(Seen(method, path, headers, json.loads(content) if content else None))
 
     def close(self) -> None:
+        """End all connections."""
         for writer in self._writers:
             writer.close()
 
+    def blurt(self, text: bytes) -> None:
+        """Say something on all connections that nobody has asked for."""
+        for writer in self._writers:
+            writer.write(text)
+
 
 @contextlib.asynccontextmanager
-async def scripted(*script: Say | Cut | Silence) -> AsyncIterator[ScriptedServer]:
-    """A server that follows the script."""
+async def scripted(
+    *script: Step, context: ssl.SSLContext | None = None
+) -> AsyncIterator[ScriptedServer]:
+    """A server that follows the script; with a context it speaks TLS."""
     one = ScriptedServer(*script)
-    server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
-    one.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(one.serve, "127.0.0.1", 0, ssl=context)
+    scheme = "http" if context is None else "https"
+    one.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield one
     finally:

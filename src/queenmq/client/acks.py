@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from queenmq.client.errors import ClientError
@@ -29,7 +29,7 @@ class Acker:
 
     def __init__(self, settler: Settler, lanes: Lanes) -> None:
         self._settler = settler
-        self._lanes = lanes
+        self.lanes = lanes
         self._pending: list[Message[Any]] = []
         self._done: list[Message[Any]] = []
         self._task: asyncio.Task[None] | None = None
@@ -39,6 +39,13 @@ class Acker:
         self._pending += messages
         if self._pending and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._send())
+
+    def when_sent(self, callback: Callable[[], object]) -> None:
+        """Call it when everything that was added has been sent: later, or now."""
+        if self._task is None or self._task.done():
+            callback()
+        else:
+            self._task.add_done_callback(lambda _: callback())
 
     async def drain(self) -> None:
         """Come back when everything that was added has been sent, also if the caller is ended."""
@@ -53,7 +60,7 @@ class Acker:
                 await self._complete(messages)
             except ClientError as error:
                 # The messages come again when the lease is over.
-                self._lanes.lose()
+                self.lanes.lose()
                 _warn("acks did not get through", error=str(error), count=len(messages))
 
     async def _complete(self, messages: list[Message[Any]]) -> None:
@@ -63,7 +70,7 @@ class Acker:
         for message, result in zip(messages, results, strict=True):
             if not result.get("success"):
                 _warn("an ack was refused", error=str(result.get("error")), count=1)
-            elif not result.get("leaseReleased") and self._lanes.is_last(message):
+            elif not result.get("leaseReleased") and self.lanes.is_last(message):
                 await self._complete_all(message.partition_id)
 
     async def _complete_all(self, partition_id: str) -> None:
@@ -77,6 +84,33 @@ class Acker:
         messages = [one for one in self._done if one.partition_id == partition_id]
         results = await self._settler.ack_each(messages, policy=PATIENT)
         self._settler.counts_acks = any(one.get("leaseReleased") for one in results)
+
+
+class Tail:
+    """The acks of a worker's last batch, which may still be on their way when it pops the next one.
+
+    That is of use if the next batch comes from other partitions, so it is done where the last two
+    did. On a queue with a single busy partition the next pop would get there before the ack, find
+    the partition leased, and have to be woken.
+    """
+
+    def __init__(self) -> None:
+        self._acker: Acker | None = None
+        self._partition_ids: Collection[str] = ()
+
+    async def follow(self, acker: Acker, when_sent: Callable[[], object]) -> None:
+        """A batch was handled. At most one batch is left with acks under way."""
+        await self.drain()
+        acker.when_sent(when_sent)
+        last, self._partition_ids = self._partition_ids, acker.lanes.partition_ids
+        self._acker = acker
+        if not last or not set(last).isdisjoint(self._partition_ids):
+            await self.drain()
+
+    async def drain(self) -> None:
+        if self._acker is not None:
+            await self._acker.drain()
+            self._acker = None
 
 
 async def settle_failed(settler: Settler, lanes: Lanes, message: Message[Any], text: str) -> None:

@@ -90,13 +90,15 @@ class Push(Operation[Any]):
             if self._on_success is not None:
                 await called(self._on_success, self._items)
             return
-        duplicates = self._with(results, "duplicate")
-        if duplicates and self._on_duplicate is not None:
-            error = ClientError(f"{len(duplicates)} transaction ids were there already")
-            await called(self._on_duplicate, duplicates, error)
-        stored = self._with(results, "queued")
-        if stored and self._on_success is not None:
-            await called(self._on_success, stored)
+        if self._on_duplicate is not None:
+            duplicates = self._with(results, "duplicate")
+            if duplicates:
+                error = ClientError(f"{len(duplicates)} transaction ids were there already")
+                await called(self._on_duplicate, duplicates, error)
+        if self._on_success is not None:
+            stored = self._with(results, "queued")
+            if stored:
+                await called(self._on_success, stored)
 
     def _with(self, results: Sequence[Mapping[str, Any]], status: str) -> list[dict[str, Any]]:
         return [

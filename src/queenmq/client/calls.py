@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -9,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from queenmq import clock
 from queenmq.client.message import field_of
-from queenmq.ids import parse_uuid, uuid7_text
+from queenmq.ids import parse_uuid, uuid7_texts
 
 QUEUE_MODE = "__QUEUE_MODE__"
 
@@ -65,6 +66,7 @@ class PopRequest:
     subscription_mode: str | None = None
     subscription_from: str | None = None
 
+    @functools.lru_cache(maxsize=1024)  # noqa: B019 - requests are values, and few
     def path(self, *, batch: int | None = None, timeout_ms: int | None = None) -> str:
         """Path and query; a consumer asks for less near the end of its limits."""
         query = {
@@ -110,26 +112,43 @@ def with_query(path: str, query: Mapping[str, Any]) -> str:
 
 
 def push_items(
-    queue: str, payloads: Any, *, partition: str | None, trace_id: str | None
+    queue: str, payloads: Any, *, partition: str | None, trace_id: str | None = None
 ) -> list[dict[str, Any]]:
     """Items of a push request, each with a transaction id, so that it may be sent twice."""
     many = payloads if isinstance(payloads, list | tuple) else [payloads]
-    place = {"queue": queue, "partition": partition or "Default"}
-    now = clock.unix_ms()
-    return [_item(place, one, now, trace_id) for one in many]
+    names = uuid7_texts(clock.unix_ms(), len(many))
+    items = [
+        _item(queue, partition or "Default", one, name)
+        for one, name in zip(many, names, strict=True)
+    ]
+    if trace_id is not None:
+        for item in items:
+            item.setdefault("traceId", trace_id)
+    return items
 
 
-def _item(place: dict[str, str], one: Any, now: int, trace_id: str | None) -> dict[str, Any]:
-    payload = one
-    if isinstance(one, dict):
-        if "data" in one or "payload" in one:
-            _check_wrapping(one)
-            payload = one["data"] if "data" in one else one["payload"]
-            if one.get("partition"):
-                place = {**place, "partition": one["partition"]}
-        trace_id = _trace_id(one.get("traceId") or one.get("trace_id")) or trace_id
-    name = given_name(one) or uuid7_text(now)
-    item = {**place, "payload": payload, "transactionId": name}
+def _item(queue: str, partition: str, one: Any, name: str) -> dict[str, Any]:
+    if not isinstance(one, dict):
+        payload = one
+    elif len(one) == 1 and "data" in one:
+        payload = one["data"]
+    else:
+        return _described(queue, partition, one, name)
+    return {"queue": queue, "partition": partition, "payload": payload, "transactionId": name}
+
+
+def _described(queue: str, partition: str, one: dict[Any, Any], name: str) -> dict[str, Any]:
+    """An item that may say more of itself than its payload."""
+    payload: Any = one
+    if "data" in one or "payload" in one:
+        _check_wrapping(one)
+        payload = one["data"] if "data" in one else one["payload"]
+        partition = one.get("partition") or partition
+    item = {
+        "queue": queue, "partition": partition, "payload": payload,
+        "transactionId": given_name(one) or name,
+    }  # fmt: skip
+    trace_id = _trace_id(one.get("traceId") or one.get("trace_id"))
     if trace_id is not None:
         item["traceId"] = trace_id
     return item

@@ -22,7 +22,7 @@ from queenmq.client.pushing import Pusher, Results
 from queenmq.client.queue import Queue
 from queenmq.client.servers import affinity_key
 from queenmq.client.settling import Settler
-from queenmq.client.tracing import current_trace_id
+from queenmq.client.tracing import current_trace_id, push_span
 from queenmq.client.transaction import Transaction
 
 T = TypeVar("T")
@@ -43,7 +43,12 @@ class Queen:
         self._transport = transport_of(self._options)
         self._pusher = Pusher(self._transport, self._options)
         self._settler = Settler(self._transport)
-        self._buffers = Buffers(self._pusher, self._transport, self._options["on_buffer_error"])
+        self._buffers = Buffers(
+            self._pusher,
+            self._transport,
+            self._options["on_buffer_error"],
+            self._options["buffered_max"],
+        )
         self._consumptions: set[Consumption] = set()
         #: What operators ask for.
         self.admin = Admin(self._transport)
@@ -91,15 +96,13 @@ class Queen:
         An item may be `{"data": payload, "transactionId": ..., "traceId": ..., "partition": ...}`.
         Raises PushFailed if the server refused some items; its `results` say which.
         """
-        items = calls.push_items(
-            queue, payloads, partition=partition, trace_id=current_trace_id()
-        )  # fmt: skip
-        return await self._push_items(items)
+        return await self._push_items(calls.push_items(queue, payloads, partition=partition))
 
     async def _push_items(self, items: list[dict[str, Any]]) -> Results:
         first = items[0] if items else {}
         key = affinity_key(first.get("queue"), first.get("partition"), None)
-        results = await self._pusher.send(items, key=key)
+        with push_span(items):
+            results = await self._pusher.send(items, key=key)
         if any(one.get("status") == "failed" for one in results):
             raise PushFailed(results)
         return results
@@ -239,18 +242,20 @@ class Queen:
     # Consumer groups.
 
     async def delete_consumer_group(
-        self, group: str, delete_metadata: bool = True, *, queue: str | None = None
+        self, consumer_group: str, delete_metadata: bool = True, *, queue: str | None = None
     ) -> dict[str, Any]:
         """Forget a group's cursors and, with its metadata, where it started."""
-        path = f"/api/v1/consumer-groups/{quoted(group)}"
+        path = f"/api/v1/consumer-groups/{quoted(consumer_group)}"
         if queue is not None:
             path += f"/queues/{quoted(queue)}"
         path += f"?deleteMetadata={str(delete_metadata).lower()}"
         return await self._transport.call("DELETE", path) or {"success": True}
 
-    async def update_consumer_group_timestamp(self, group: str, timestamp: str) -> dict[str, Any]:
+    async def update_consumer_group_timestamp(
+        self, consumer_group: str, timestamp: str
+    ) -> dict[str, Any]:
         """Change where a group starts on partitions that are new to it."""
-        path = f"/api/v1/consumer-groups/{quoted(group)}/subscription"
+        path = f"/api/v1/consumer-groups/{quoted(consumer_group)}/subscription"
         body = {"subscriptionTimestamp": timestamp}
         return await self._transport.call("POST", path, body) or {"success": True}
 

@@ -11,10 +11,10 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queenmq.client.acks import Acker, fail_all, release, settle_failed
+from queenmq.client.acks import Acker, Tail, fail_all, release, settle_failed
 from queenmq.client.builders import called
 from queenmq.client.errors import (
     ClientClosed,
@@ -100,8 +100,8 @@ class Consumer:
 
     async def _work(self) -> None:
         async with contextlib.aclosing(self.batches()) as batches:
-            async for lanes in batches:
-                await (self._each if self._is_single else self._together)(lanes)
+            async for lanes, acker in batches:
+                await (self._each if self._is_single else self._together)(lanes, acker)
 
     @property
     def _is_single(self) -> bool:
@@ -109,28 +109,31 @@ class Consumer:
 
     # Getting batches.
 
-    async def batches(self) -> AsyncGenerator[Lanes, None]:
-        """Leased batches, one after the other; each is renewed while the caller has it."""
-        failures = 0
-        while not self.is_stopping and not self._budget.is_spent:
-            share = self._budget.take(self._options.request.batch)
-            lanes = Lanes([])
-            try:
-                messages = await self._unless_stopped(self._pop(share))
-                failures = 0
-                if messages:
-                    lanes = Lanes(messages)
-                    with self._in_hand(messages[0].lease_id, lanes):
-                        yield lanes
-            except (Unreachable, RequestFailed) as error:
-                if isinstance(error, RequestFailed) and not _may_pass(error.status):
-                    raise
-                failures += 1
-                if not self._stop_if_idle():
-                    await self._unless_stopped(self._back_off(failures, error))
-            finally:
-                # What was not handled, after a failure, may be taken again.
-                self._budget.settle(share, lanes.taken)
+    async def batches(self) -> AsyncGenerator[tuple[Lanes, Acker], None]:
+        """Leased batches, one after the other; each is renewed until its acks have got through."""
+        failures, tail = 0, Tail()
+        try:
+            while not self.is_stopping and not self._budget.is_spent:
+                share = self._budget.take(self._options.request.batch)
+                lanes = Lanes([])
+                try:
+                    messages = await self._unless_stopped(self._pop(share))
+                    failures = 0
+                    if messages:
+                        lanes = Lanes(messages)
+                        async with self._in_hand(messages[0].lease_id, lanes, tail) as acker:
+                            yield lanes, acker
+                except (Unreachable, RequestFailed) as error:
+                    if isinstance(error, RequestFailed) and not _may_pass(error.status):
+                        raise
+                    failures += 1
+                    if not self._stop_if_idle():
+                        await self._unless_stopped(self._back_off(failures, error))
+                finally:
+                    # What was not handled, after a failure, may be taken again.
+                    self._budget.settle(share, lanes.taken)
+        finally:
+            await tail.drain()
 
     async def _back_off(self, failures: int, error: Exception) -> None:
         delay = self._queen._transport.policy.backoff(failures, random=random.random)
@@ -149,15 +152,23 @@ class Consumer:
             await self._pause(_POLL_S)
         return messages
 
-    @contextlib.contextmanager
-    def _in_hand(self, lease_id: str, lanes: Lanes) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def _in_hand(self, lease_id: str, lanes: Lanes, tail: Tail) -> AsyncIterator[Acker]:
+        acker = Acker(self._queen._settler, lanes)
         self._busy += 1
-        try:
-            with self._kept(lease_id, lanes):
-                yield
-        finally:
-            self._busy -= 1
-            self._last = asyncio.get_running_loop().time()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._put_down)
+            stack.enter_context(self._kept(lease_id, lanes))
+            try:
+                yield acker
+            except BaseException:
+                await acker.drain()
+                raise
+            await tail.follow(acker, stack.pop_all().close)
+
+    def _put_down(self) -> None:
+        self._busy -= 1
+        self._last = asyncio.get_running_loop().time()
 
     def _kept(self, lease_id: str, lanes: Lanes) -> contextlib.AbstractContextManager[None]:
         if not self._options.renew_lease or not lease_id:
@@ -213,10 +224,9 @@ class Consumer:
 
     # Handling them.
 
-    async def _each(self, lanes: Lanes) -> None:
+    async def _each(self, lanes: Lanes, acker: Acker) -> None:
         """One message at a time; acks go out beside the next handler."""
         settler = self._queen._settler
-        acker = Acker(settler, lanes)
         try:
             while not self.is_stopping and (message := lanes.next()) is not None:
                 try:
@@ -231,14 +241,13 @@ class Consumer:
                         acker.add(message)
                     lanes.settle()
         finally:
-            await acker.drain()
-            if self.acks:
+            if self.acks and lanes.rest():
+                await acker.drain()
                 await release(settler, lanes.rest())
 
-    async def _together(self, lanes: Lanes) -> None:
+    async def _together(self, lanes: Lanes, acker: Acker) -> None:
         """The whole batch in one call. Payloads of a wrong type fail alone, with their lane."""
         settler = self._queen._settler
-        acker = Acker(settler, lanes)
         messages, misfits = self._fitting(lanes)
         failed: list[tuple[Message[Any], str]] = []
         if messages:
@@ -256,8 +265,8 @@ class Consumer:
             return
         if not failed:
             acker.add(*messages)
-        await acker.drain()
         if failed or misfits:
+            await acker.drain()
             await fail_all(settler, [*failed, *misfits])
             # A misfit that became a dead letter leaves the lease to those behind it.
             await release(settler, lanes.skipped)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from queenmq.client.acks import Acker, release, settle_failed
 from queenmq.client.calls import PopKeywords, PopRequest
 from queenmq.client.consumer import Consumer
+from queenmq.client.lanes import Lanes
 from queenmq.client.message import Message
+from queenmq.client.signals import told_of_signals
 
 if TYPE_CHECKING:
     from queenmq.client.client import Queen
@@ -135,18 +136,12 @@ class Consumption:
         finally:
             self._end()
 
-    @contextlib.contextmanager
-    def _signals(self, consumer: Consumer) -> Iterator[None]:
+    def _signals(self, consumer: Consumer) -> contextlib.AbstractContextManager[None]:
         """Let SIGINT and SIGTERM stop the consumer, if that was asked for."""
-        numbers = (signal.SIGINT, signal.SIGTERM) if self._options.signals else ()
+        if not self._options.signals:
+            return contextlib.nullcontext()
         loop = asyncio.get_running_loop()
-        for number in numbers:
-            loop.add_signal_handler(number, consumer.stop)
-        try:
-            yield
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+        return told_of_signals(lambda: loop.call_soon_threadsafe(consumer.stop), loop)
 
     # In the background.
 
@@ -178,29 +173,38 @@ class Consumption:
 
     async def _iterate(self, consumer: Consumer) -> AsyncGenerator[Message[Any], None]:
         """Messages; asking for the next one acks the one before."""
-        settler = self._queen._settler
         try:
-            async with contextlib.aclosing(consumer.batches()) as batches:
-                async for lanes in batches:
-                    acker = Acker(settler, lanes)
-                    try:
-                        while not consumer.is_stopping and (message := lanes.next()) is not None:
-                            try:
-                                consumer.typed(message)
-                            except ValueError as error:
-                                await acker.drain()
-                                await settle_failed(settler, lanes, message, str(error))
-                                continue
-                            yield message
-                            if consumer.acks:
-                                acker.add(message)
-                            lanes.settle()
-                    finally:
-                        await acker.drain()
-                        if consumer.acks:
-                            if self._body_error is not None and lanes.in_hand is not None:
-                                text = f"{type(self._body_error).__name__}: {self._body_error}"
-                                await settle_failed(settler, lanes, lanes.in_hand, text)
-                            await release(settler, lanes.rest())
+            with self._signals(consumer):
+                async with contextlib.aclosing(consumer.batches()) as batches:
+                    async for lanes, acker in batches:
+                        try:
+                            while (message := await self._next(consumer, lanes, acker)) is not None:
+                                yield message
+                                if consumer.acks:
+                                    acker.add(message)
+                                lanes.settle()
+                        finally:
+                            await self._leave(consumer, lanes, acker)
         finally:
             self._end()
+
+    async def _next(self, consumer: Consumer, lanes: Lanes, acker: Acker) -> Message[Any] | None:
+        """The next message of the batch that fits the type; one that does not has failed."""
+        while not consumer.is_stopping and (message := lanes.next()) is not None:
+            try:
+                return consumer.typed(message)
+            except ValueError as error:
+                await acker.drain()
+                await settle_failed(self._queen._settler, lanes, message, str(error))
+        return None
+
+    async def _leave(self, consumer: Consumer, lanes: Lanes, acker: Acker) -> None:
+        """Settle what the loop has left of a batch."""
+        if not consumer.acks or not lanes.rest():
+            return
+        settler = self._queen._settler
+        await acker.drain()
+        if self._body_error is not None and lanes.in_hand is not None:
+            text = f"{type(self._body_error).__name__}: {self._body_error}"
+            await settle_failed(settler, lanes, lanes.in_hand, text)
+        await release(settler, lanes.rest())

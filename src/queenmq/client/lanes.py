@@ -7,7 +7,7 @@ is to come again, nothing after it in its lane may be handled or acked.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from queenmq.client.message import Message
@@ -26,6 +26,10 @@ class Lanes:
         #: What was passed over, because something before it comes again.
         self.skipped: list[Message[Any]] = []
         self._last = {message.partition_id: message.id for message in messages}
+
+    @property
+    def partition_ids(self) -> Collection[str]:
+        return self._last.keys()
 
     @property
     def in_hand(self) -> Message[Any] | None:

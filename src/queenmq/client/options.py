@@ -37,9 +37,11 @@ class Options(TypedDict, total=False):
     bearer_token: Token | None
     headers: Mapping[str, str]
     ssl: ssl.SSLContext | None
+    ca_file: str | None
     connections: int
     json: Json | None
     close_timeout: float
+    buffered_max: int
     on_buffer_error: Callable[[BufferFailed], None] | None
     #: Taken and not used: the official client's ring of hashes has no part here.
     affinity_hash_ring: int
@@ -60,9 +62,11 @@ DEFAULTS: Options = {
     "bearer_token": None,
     "headers": {},
     "ssl": None,
+    "ca_file": None,
     "connections": 100,
     "json": None,
     "close_timeout": 30.0,
+    "buffered_max": 100_000,
     "on_buffer_error": None,
 }
 
@@ -70,16 +74,19 @@ Config = str | Sequence[str] | Mapping[str, Any] | None
 
 
 def resolved(config: Config, given: Mapping[str, Any]) -> Options:
-    """All options: defaults, then a config of the official client's kind, then keywords."""
+    """All options: defaults, then a config of the official client's kind, then keywords.
+
+    None means the default, as there.
+    """
     merged: dict[str, Any] = dict(DEFAULTS)
     if isinstance(config, str):
         merged["urls"] = [config]
     elif isinstance(config, Mapping):
-        merged.update(config)
+        given = {**config, **given}
     elif config is not None:
         merged["urls"] = list(config)
-    merged.update(given)
-    unknown = merged.keys() - Options.__annotations__.keys()
+    merged.update((name, value) for name, value in given.items() if value is not None)
+    unknown = {*merged, *given} - Options.__annotations__.keys()
     if unknown:
         raise TypeError(f"there is no option {', '.join(sorted(unknown))}; see docs/client.md")
     if "urls" not in merged:
@@ -88,6 +95,9 @@ def resolved(config: Config, given: Mapping[str, Any]) -> Options:
         merged["urls"] = [merged["url"]]
     if merged["queued_operation_behavior"] not in get_args(QueuedBehavior):
         raise ValueError("queued_operation_behavior must be 'return' or 'poll'")
+    for name in ("connections", "buffered_max"):
+        if merged[name] < 1:
+            raise ValueError(f"{name} is {merged[name]}; it must be 1 or more")
     options: Options = merged  # type: ignore[assignment]
     return options
 
@@ -114,7 +124,21 @@ def transport_of(options: Options) -> Transport:
         timeout=options["timeout_millis"] / 1000,
         token=options["bearer_token"],
         headers=options["headers"],
-        ssl_context=options["ssl"],
+        ssl_context=_ssl_context(options),
         connections=options["connections"],
         can_fail_over=options["enable_failover"],
     )
+
+
+def _ssl_context(options: Options) -> ssl.SSLContext | None:
+    """How to talk to the servers with https, None if there are none."""
+    context, ca_file = options["ssl"], options["ca_file"]
+    if context is not None and ca_file is not None:
+        raise ValueError("both ssl and ca_file are given; load the file into the context")
+    if context is not None or not any(url.startswith("https:") for url in options["urls"]):
+        return context
+    try:
+        # Reads the system's certificates, which takes a while.
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ValueError(f"ca_file {ca_file!r} cannot be read ({error}); name a PEM file") from None

@@ -76,12 +76,14 @@ class Queue:
         self._buffer = dict(options)
         return self
 
-    def push(self, payloads: Any) -> Push:
+    def push(self, payload: Any) -> Push:
         """Push one payload or a list of them when awaited."""
-        items = calls.push_items(
-            self._named("push"), payloads, partition=self._partition, trace_id=current_trace_id()
-        )
         options = self._buffer
+        # What is sent at once has a span of its own, and its trace.
+        trace_id = None if options is None else current_trace_id()
+        items = calls.push_items(
+            self._named("push"), payload, partition=self._partition, trace_id=trace_id
+        )
         if options is not None:
             return Push(items, lambda: self._queen._buffers.add(items, options))
         return Push(items, lambda: self._queen._push_items(items))
@@ -101,9 +103,9 @@ class Queue:
         self._pop["batch"] = max(1, size)
         return self
 
-    def partitions(self, count: int) -> Self:
+    def partitions(self, n: int) -> Self:
         """Most partitions of one answer."""
-        self._pop["partitions"] = max(1, count)
+        self._pop["partitions"] = max(1, n)
         return self
 
     def wait(self, enabled: bool) -> Self:

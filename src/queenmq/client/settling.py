@@ -7,7 +7,9 @@ from typing import Any
 
 from queenmq.client.calls import ack_item, by_group, lease_ids, quoted
 from queenmq.client.errors import ClientError
+from queenmq.client.message import field_of
 from queenmq.client.retry import RetryPolicy
+from queenmq.client.servers import affinity_key
 from queenmq.client.transport import Transport
 
 ACK_BATCH = "/api/v1/ack/batch"
@@ -45,7 +47,10 @@ class Settler:
         for name, places in by_group(messages, group).items():
             items = [ack_item(messages[place], status, error) for place in places]
             body = self._transport.codec.encode({"acknowledgments": items, "consumerGroup": name})
-            answer = await self._transport.request("POST", ACK_BATCH, body, policy=policy)
+            # Where the group's pops go: that server can wake them at once.
+            queue = field_of(messages[places[0]], "queue")
+            key = affinity_key(queue, None, name) if queue else None
+            answer = await self._transport.request("POST", ACK_BATCH, body, key=key, policy=policy)
             found = self._transport.read(answer, Any, f"POST {ACK_BATCH}")
             if not isinstance(found, list) or len(found) != len(places):
                 raise ClientError(f"expected one result per ack, got {found!r:.200}")

@@ -7,6 +7,7 @@ own. Calls may come from any number of threads at the same time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import threading
@@ -22,6 +23,7 @@ from queenmq.client.errors import ClientClosed
 from queenmq.client.message import Message
 from queenmq.client.options import Config, Options
 from queenmq.client.queue import Queue
+from queenmq.client.signals import told_of_signals
 from queenmq.client.transaction import Transaction, TransactionQueue
 
 P = ParamSpec("P")
@@ -29,7 +31,22 @@ R = TypeVar("R")
 
 #: Handlers that may run at the same time, each on a thread.
 _THREADS = 64
+#: Seconds until a signal is noticed at the latest.
+_LOOK_UP_S = 1.0
 _BUILDERS = (Queue, Transaction, TransactionQueue, DeadLetterQuery)
+
+
+def waited_for(future: Future[R]) -> R:
+    """The result. A signal that comes just before a thread waits does not wake it, so it looks up
+    now and then; else Ctrl-C might be noticed only when the work is done.
+    """
+    while True:
+        try:
+            return future.result(_LOOK_UP_S)
+        except TimeoutError:
+            if future.done():
+                # It is an error of the work, or the result is there by now.
+                return future.result()
 
 
 class _LoopThread:
@@ -49,7 +66,7 @@ class _LoopThread:
         """Wait for the work; an interrupt of the waiting thread ends it."""
         future = self.start(work)
         try:
-            return future.result()
+            return waited_for(future)
         except BaseException:
             future.cancel()
             raise
@@ -150,8 +167,9 @@ class SyncQueen:
         **how: Unpack[ConsumeKeywords],
     ) -> SyncConsumption:
         """Handlers are plain functions here and run on threads."""
+        signals = how.pop("signals", False)
         consumption = self._queen.consume(queue, threaded(handler), **how)
-        return SyncConsumption(self, consumption)
+        return SyncConsumption(self, consumption, signals=signals)
 
     def close(self) -> None:
         """Stop consumers, push what is buffered, close connections, end the thread."""
@@ -181,17 +199,17 @@ class SyncBuilder:
 
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if name == "consume":
-                args = tuple(threaded(one) for one in args)
-            return self._result(method(*args, **kwargs))
+            if name != "consume":
+                return self._result(method(*args, **kwargs))
+            signals = kwargs.pop("signals", False)
+            consumption = method(*map(threaded, args), **kwargs)
+            return SyncConsumption(self._queen, consumption, signals=signals)
 
         return call
 
     def _result(self, value: Any) -> Any:
         if isinstance(value, _BUILDERS):
             return self if value is self._target else SyncBuilder(self._queen, value)
-        if isinstance(value, Consumption):
-            return SyncConsumption(self._queen, value)
         return self._queen._thread.call(value) if inspect.isawaitable(value) else value
 
     def __enter__(self) -> Self:
@@ -204,19 +222,28 @@ class SyncBuilder:
 class SyncConsumption:
     """A consumer: `run()` it, use it as a context manager, or iterate over it."""
 
-    def __init__(self, queen: SyncQueen, consumption: Consumption) -> None:
+    def __init__(self, queen: SyncQueen, consumption: Consumption, *, signals: bool) -> None:
         self._thread = queen._thread
         self._consumption = consumption
+        # Signals come to the main thread, where the event loop is not.
+        self._takes_signals = signals
+        self._until_exit = contextlib.ExitStack()
+
+    def _signals(self) -> contextlib.AbstractContextManager[None]:
+        return (
+            told_of_signals(self.request_stop) if self._takes_signals else contextlib.nullcontext()
+        )
 
     def run(self) -> None:
         """Work to the end. Ctrl-C stops it as `stop` does, and is then raised."""
-        future = self._thread.start(self._consumption)
-        try:
-            future.result()
-        except KeyboardInterrupt:
-            self.request_stop()
-            future.result()
-            raise
+        with self._signals():
+            future = self._thread.start(self._consumption)
+            try:
+                waited_for(future)
+            except KeyboardInterrupt:
+                self.request_stop()
+                waited_for(future)
+                raise
 
     def request_stop(self) -> None:
         """Take nothing new, and do not wait; this may be called by a handler."""
@@ -234,19 +261,22 @@ class SyncConsumption:
         async def begin() -> Any:
             return aiter(self._consumption)
 
-        iterator = self._thread.call(begin())
-        try:
-            while (message := self._thread.call(anext(iterator, None))) is not None:
-                yield message
-        finally:
-            self._thread.call(iterator.aclose())
+        with self._signals():
+            iterator = self._thread.call(begin())
+            try:
+                while (message := self._thread.call(anext(iterator, None))) is not None:
+                    yield message
+            finally:
+                self._thread.call(iterator.aclose())
 
     def __enter__(self) -> Self:
+        self._until_exit.enter_context(self._signals())
         self._thread.call(self._consumption.__aenter__())
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._thread.call(self._consumption.__aexit__(*error))
+        with self._until_exit:
+            self._thread.call(self._consumption.__aexit__(*error))
 
 
 def threaded(handler: Handler | None) -> Handler | None:

@@ -1,4 +1,4 @@
-"""Owns OpenTelemetry: a message carries the trace it was pushed in, a consumer links to it.
+"""Owns OpenTelemetry: spans of pushes and handlers; a message carries its push's trace along.
 
 All of it does nothing where the library is not installed. A message has room for a trace id only,
 not for a span id; the link's span id is therefore made from the trace id.
@@ -14,6 +14,7 @@ from uuid import UUID
 from queenmq.client.message import Message
 from queenmq.ids import parse_uuid
 
+_trace: Any
 try:
     from opentelemetry import trace as _trace
 except ImportError:  # pragma: no cover - depends on what is installed
@@ -31,6 +32,23 @@ def current_trace_id() -> str | None:
 
 
 @contextlib.contextmanager
+def push_span(items: Sequence[dict[str, Any]]) -> Iterator[None]:
+    """A span around a push; items without a trace id of their own get its trace's."""
+    if _trace is None or not items:
+        yield
+        return
+    queue = items[0]["queue"]
+    with _trace.get_tracer("queenmq").start_as_current_span(
+        f"push {queue}", kind=_trace.SpanKind.PRODUCER, attributes=_attributes(queue, len(items))
+    ):
+        trace_id = current_trace_id()
+        if trace_id is not None:
+            for item in items:
+                item.setdefault("traceId", trace_id)
+        yield
+
+
+@contextlib.contextmanager
 def consume_span(messages: Sequence[Message[Any]]) -> Iterator[None]:
     """A span around a handler, linked to the traces in which its messages were pushed."""
     if _trace is None:
@@ -43,9 +61,17 @@ def consume_span(messages: Sequence[Message[Any]]) -> Iterator[None]:
         f"consume {queue}".strip(),
         kind=_trace.SpanKind.CONSUMER,
         links=links,
-        attributes={"messaging.system": "queenmq", "messaging.destination.name": queue},
+        attributes=_attributes(queue, len(messages)),
     ):
         yield
+
+
+def _attributes(queue: str, count: int) -> dict[str, Any]:
+    return {
+        "messaging.system": "queenmq",
+        "messaging.destination.name": queue,
+        "messaging.batch.message_count": count,
+    }
 
 
 def _context_of(trace_id: UUID) -> Any:

@@ -22,9 +22,9 @@ class Transaction:
         #: Transaction id of the first pushed item, if it is one that we made.
         self._first_own: str | None = None
 
-    def queue(self, name: str) -> TransactionQueue:
+    def queue(self, queue_name: str) -> TransactionQueue:
         """Where to push."""
-        return TransactionQueue(self, name)
+        return TransactionQueue(self, queue_name)
 
     def push(self, queue: str, payloads: Any, *, partition: str | None = None) -> Self:
         """Add a push."""
@@ -102,9 +102,9 @@ class TransactionQueue:
         self._queue = queue
         self._partition: str | None = None
 
-    def partition(self, name: str) -> Self:
-        self._partition = name
+    def partition(self, partition_key: str) -> Self:
+        self._partition = partition_key
         return self
 
-    def push(self, payloads: Any) -> Transaction:
-        return self._transaction.push(self._queue, payloads, partition=self._partition)
+    def push(self, items: Any) -> Transaction:
+        return self._transaction.push(self._queue, items, partition=self._partition)

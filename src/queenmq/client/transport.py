@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import io
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-import aiohttp
-from yarl import URL
-
 from queenmq import clock
 from queenmq.client.codec import Codec
+from queenmq.client.connections import Address, Broken, NotConnected, Pool
 from queenmq.client.errors import ClientClosed, ClientError, RequestFailed, Unreachable, refusal
+from queenmq.client.headers import header_text
 from queenmq.client.retry import RetryPolicy, parse_retry_after
 from queenmq.client.servers import Servers
 
@@ -27,13 +25,6 @@ T = TypeVar("T")
 #: A token, or what gives one; asked before every request, so that it may change.
 Token = str | Callable[[], str | Awaitable[str]]
 
-#: Seconds for opening a connection, also where an answer may take long.
-_CONNECT_S = 10.0
-#: From this size on aiohttp wants a body in pieces, which a file gives it.
-_LARGE_BYTES = 1 << 20
-#: Headers we set ourselves or can do without.
-_SKIPPED = frozenset({"Accept", "Accept-Encoding", "User-Agent", "Content-Type"})
-
 
 class Answer(NamedTuple):
     """A success."""
@@ -41,7 +32,7 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     #: Whether an earlier try got no answer: then it may have been carried out all the same.
-    is_repeated: bool
+    is_repeated: bool = False
 
 
 class _Failed(Exception):
@@ -82,11 +73,13 @@ class Transport:
         self.policy = policy
         self._timeout = timeout
         self._token = token
-        self._headers = {"Accept": "application/json", **(headers or {})}
-        self._ssl = ssl_context
+        self._headers = header_text({"Accept": "application/json", **(headers or {})})
+        if isinstance(token, str):
+            self._headers += _authorization(token)
+        self._addresses = {url: Address(url, ssl_context) for url in servers.urls}
         self._connections = connections
         self._can_fail_over = can_fail_over and len(servers.urls) > 1
-        self._session: aiohttp.ClientSession | None = None
+        self._pool: Pool | None = None
         self._closing: asyncio.Event | None = None
         self._is_closed = False
 
@@ -124,7 +117,8 @@ class Transport:
         while True:
             base = self.servers.choose(key, now=self._now(), tried=tried)
             try:
-                return await self._try(method, base, path, body, timeout, is_repeated)
+                answer = await self._try(method, base, path, body, timeout, policy)
+                return answer._replace(is_repeated=True) if is_repeated else answer
             except _Failed as failed:
                 is_repeated = is_repeated or (failed.status is None and failed.was_sent)
                 if failed.status != 429:
@@ -159,9 +153,9 @@ class Transport:
         self._is_closed = True
         if self._closing is not None:
             self._closing.set()
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
 
     async def _try(
         self,
@@ -170,41 +164,31 @@ class Transport:
         path: str,
         body: bytes | None,
         timeout: float | None,
-        is_repeated: bool,
+        policy: RetryPolicy,
     ) -> Answer:
-        session = self._open_session()
-        headers = self._headers if self._token is None else await self._with_token()
+        pool = self._open_pool()
+        headers = await self._with_token() if callable(self._token) else self._headers
         try:
-            async with session.request(
-                method,
-                URL(base + path, encoded=True),
-                data=body if body is None or len(body) < _LARGE_BYTES else io.BytesIO(body),
-                headers=headers,
-                timeout=_timeouts(timeout or self._timeout),
-                allow_redirects=False,
-            ) as response:
-                content = await response.read()
-        except (TimeoutError, OSError, aiohttp.ClientError) as error:
+            reply = await pool.request(
+                self._addresses[base], method, path, headers, body, timeout or self._timeout
+            )
+        except (NotConnected, Broken, TimeoutError, OSError) as error:
             if self._is_closed:
                 raise ClientClosed("the client was closed during a request") from None
-            reason = str(error) or type(error).__name__
             problem = Unreachable(
-                f"{method} {base}{path} got no answer ({reason}); is the server running there?"
+                f"{method} {base}{path} got no answer ({error}); is the server running there?"
             )
             problem.__cause__ = error
-            was_sent = not isinstance(error, aiohttp.ClientConnectorError)
-            raise _Failed(problem, None, was_sent=was_sent) from None
-        status = response.status
+            raise _Failed(problem, None, was_sent=not isinstance(error, NotConnected)) from None
+        status, content, wait = reply
         if 200 <= status < 300:
             self.servers.succeeded(base)
-            return Answer(status, content, is_repeated)
+            return Answer(status, content)
         refused = refusal(status, self._reason(content, status), f"{method} {base}{path}")
-        if not self.policy.can_retry(status):
+        if not policy.can_retry(status):
             self.servers.succeeded(base)
             raise refused
-        retry_after = parse_retry_after(
-            response.headers.get("Retry-After"), unix_s=clock.unix_ms() / 1000
-        )
+        retry_after = parse_retry_after(wait, unix_s=clock.unix_ms() / 1000)
         raise _Failed(refused, status, retry_after=retry_after)
 
     def _reason(self, content: bytes, status: int) -> str:
@@ -218,25 +202,27 @@ class Transport:
         text = " ".join(content[:200].decode(errors="replace").split())
         return text or f"no reason given for status {status}"
 
-    async def _with_token(self) -> dict[str, str]:
-        token = self._token() if callable(self._token) else self._token
-        if inspect.isawaitable(token):
-            token = await token
-        return {**self._headers, "Authorization": f"Bearer {token}"}
+    async def _with_token(self) -> str:
+        assert callable(self._token)
+        try:
+            token = self._token()
+            if inspect.isawaitable(token):
+                token = await token
+        except Exception as error:
+            problem = Unreachable(
+                f"bearer_token gave no token ({type(error).__name__}: {error}), "
+                "so nothing was sent; see to that function"
+            )
+            problem.__cause__ = error
+            raise _Failed(problem, None, was_sent=False) from None
+        return self._headers + _authorization(token)
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _open_pool(self) -> Pool:
         if self._is_closed:
             raise ClientClosed("the client was closed; make a new one")
-        if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=self._connections, ssl=self._ssl if self._ssl is not None else True
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=_SKIPPED,
-            )
-        return self._session
+        if self._pool is None:
+            self._pool = Pool(limit=self._connections)
+        return self._pool
 
     def _open_closing(self) -> asyncio.Event:
         if self._closing is None:
@@ -249,5 +235,5 @@ class Transport:
         return asyncio.get_running_loop().time()
 
 
-def _timeouts(total: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total, sock_connect=min(_CONNECT_S, total))
+def _authorization(token: str) -> str:
+    return header_text({"Authorization": f"Bearer {token}"})

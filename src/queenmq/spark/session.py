@@ -59,6 +59,8 @@ def session(
         if quick:
             settings["spark.driver.extraJavaOptions"] = _QUICK
     if remote is None and master.startswith("local"):
+        # Else the launcher looks for an address of the machine and warns of what it finds.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings |= {
             # The default of 200 is for clusters.
             "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
@@ -79,6 +81,15 @@ def _check_connect() -> None:
             f"Spark Connect needs {', '.join(missing)}, which is not installed; install"
             " pyspark[connect]"
         )
+
+
+def is_running() -> bool:
+    """Whether this process has a session already, which `session` would give out again."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return False
+    return SparkSession.getActiveSession() is not None
 
 
 def register(spark: SparkSession) -> None:

@@ -14,8 +14,6 @@ from queenmq.clock import unix_ms
 from queenmq.errors import QueenError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from queenmq.spark.jobs.job import Job, Summary
 
 _RESULTS = "demo.turnover"
@@ -49,7 +47,7 @@ class Story:
             if spark is not None:
                 spark.stop()
 
-    def _stream(self, spark: SparkSession, url: str) -> None:
+    def _stream(self, spark: Any, url: str) -> None:
         from queenmq.spark.jobs.stream import StreamJob
         from queenmq.spark.streams.definition import load_definition
 
@@ -65,7 +63,7 @@ class Story:
             flush=True,
         )
 
-    def _archive(self, spark: SparkSession, url: str) -> None:
+    def _archive(self, spark: Any, url: str) -> None:
         from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
         from queenmq.spark.lake.layout import Lake
         from queenmq.spark.options import read_options
@@ -81,7 +79,7 @@ class Story:
                 " report it"
             )
 
-    def _analyse(self, spark: SparkSession, url: str) -> None:
+    def _analyse(self, spark: Any, url: str) -> None:
         from queenmq.spark.jobs.analytics.job import Analytics
         from queenmq.spark.jobs.choice import Choice
         from queenmq.spark.jobs.ranges import make_range
@@ -102,7 +100,7 @@ def _pop_all(url: str) -> Iterator[Message[Any]]:
             yield from messages
 
 
-def _run(spark: SparkSession, job: Job) -> dict[str, Any]:
+def _run(spark: Any, job: Job) -> dict[str, Any]:
     from queenmq.spark.jobs.job import Silent
 
     done: Summary = job.run(spark, Silent())

@@ -48,7 +48,10 @@ def archive(
         typer.Option("--take-marks", help="Let retention rely on this lake, not on another one."),
     ] = False,
 ) -> Job:
-    """Archive messages of queues in a lake, each once, verified."""
+    """Archive messages of queues in a lake, each once, verified.
+
+    Example: queen pipeline archive --queue orders --lake ./lake
+    """
     try:
         from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
     except ImportError:

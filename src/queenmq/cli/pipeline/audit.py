@@ -33,7 +33,7 @@ def audit(
 ) -> Job:
     """Check messages, cursors, dead letters, history and archive; exit code 1: something is wrong.
 
-    Example: queen pipeline audit --lake /srv/lake
+    Example: queen pipeline audit --lake ./lake
     """
     from queenmq.spark.jobs.audit.job import Audit
 

@@ -105,8 +105,9 @@ def job_command(function: Callable[..., Job]) -> Command:
 
 def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
     from queenmq.cli.pipeline.progress import watching
-    from queenmq.spark.session import session
+    from queenmq.spark.session import is_running, session
 
+    is_ours = not is_running()
     with watching(is_quiet=shared.quiet) as progress:
         progress.tell("starting Spark")
         spark = session(
@@ -118,7 +119,8 @@ def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
         try:
             return job.plan(spark) if shared.dry_run else job.run(spark, progress)
         finally:
-            spark.stop()
+            if is_ours:
+                spark.stop()
 
 
 def _show(summary: Summary, shared: Common) -> None:

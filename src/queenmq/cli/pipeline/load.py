@@ -48,7 +48,10 @@ def load(
     ] = 100_000,
     name: Annotated[str, typer.Option(help="Another name loads the same rows once more.")] = "",
 ) -> Job:
-    """Load Parquet files, JSON lines or CSV into a queue. A second run adds nothing."""
+    """Load Parquet files, JSON lines or CSV into a queue. A second run adds nothing.
+
+    Example: queen pipeline load old-orders.jsonl --queue orders --partition-column customer
+    """
     from queenmq.spark.jobs.load import Load
     from queenmq.spark.jobs.load_options import LoadOptions, find_format
 

@@ -44,7 +44,10 @@ def replay(
         str, typer.Option(help="Another name replays the same messages once more.")
     ] = "",
 ) -> Job:
-    """Write archived messages to queues again, in their order. A second run adds nothing."""
+    """Write archived messages to queues again, in their order. A second run adds nothing.
+
+    Example: queen pipeline replay --lake ./lake --queue orders --target-queue orders-again
+    """
     from queenmq.spark.jobs.replay import Replay
     from queenmq.spark.jobs.replay_options import ReplayOptions, parse_moment
     from queenmq.spark.lake.layout import Lake

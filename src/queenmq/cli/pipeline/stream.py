@@ -26,7 +26,10 @@ def stream(
         ),
     ] = False,
 ) -> Job:
-    """Run a declared stream: filter, windows and sums of queues into a queue or a table."""
+    """Run a declared stream: filter, windows and sums of queues into a queue or a table.
+
+    Example: queen pipeline stream large-orders.toml --once
+    """
     from queenmq.spark.streams.definition import load_definition
 
     definition = load_definition(file)

@@ -1,0 +1,77 @@
+"""Owns SIGINT and SIGTERM while consumers run that are to be stopped by them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+#: Whom to tell; a signal is for all consumers of the program.
+_listeners: list[Callable[[], object]] = []
+
+
+@dataclass
+class _Hold:
+    """The signals in our hands: how many consumers want that, and what the program did before."""
+
+    users: int = 0
+    before: dict[signal.Signals, Any] = field(default_factory=dict)
+
+
+#: By the event loop of the main thread; None where it waits without one.
+_holds: dict[asyncio.AbstractEventLoop | None, _Hold] = {}
+
+
+@contextlib.contextmanager
+def told_of_signals(
+    tell: Callable[[], object], loop: asyncio.AbstractEventLoop | None = None
+) -> Iterator[None]:
+    """Call `tell`, which must be quick and safe in any moment, on SIGINT and SIGTERM.
+
+    A loop of the main thread takes the signals itself, since nothing else would surely wake it.
+    Without one the main thread has to look up from its waiting now and then, for the same reason.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise ValueError("signals=True works in the main thread only; use stop() or a stop_event")
+    hold = _holds.setdefault(loop, _Hold())
+    if not hold.users:
+        hold.before = {number: _take(number, loop) for number in _NUMBERS}
+    hold.users += 1
+    _listeners.append(tell)
+    try:
+        yield
+    finally:
+        _listeners.remove(tell)
+        hold.users -= 1
+        if not hold.users:
+            del _holds[loop]
+            for number, handler in hold.before.items():
+                _give_back(number, handler, loop)
+
+
+def _take(number: signal.Signals, loop: asyncio.AbstractEventLoop | None) -> Any:
+    before = signal.getsignal(number) or signal.SIG_DFL
+    if loop is None:
+        signal.signal(number, lambda *_: _tell_all())
+    else:
+        loop.add_signal_handler(number, _tell_all)
+    return before
+
+
+def _give_back(
+    number: signal.Signals, handler: Any, loop: asyncio.AbstractEventLoop | None
+) -> None:
+    if loop is not None:
+        loop.remove_signal_handler(number)
+    signal.signal(number, handler)
+
+
+def _tell_all() -> None:
+    for tell in list(_listeners):
+        tell()

@@ -1,0 +1,56 @@
+"""The examples in the help of `queen pipeline`, one after the other, in the session of the run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from queenmq.cli.main import run
+from tests.cli.test_examples import examples
+from tests.tidy.repo import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.feed import Feed
+
+#: The replay reads what the archive wrote.
+ORDER = ("load", "archive", "replay", "analytics", "audit", "stream")
+
+
+def test_every_example_of_a_job_works(
+    spark: SparkSession,
+    feed: Feed,
+    database_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUEEN_DATABASE_URL", database_url)
+    shutil.copy(ROOT / "examples" / "streams" / "filter.toml", "large-orders.toml")
+    orders = [{"customer": f"c{n % 3}", "total": n * 400} for n in range(6)]
+    Path("old-orders.jsonl").write_text("\n".join(map(json.dumps, orders)))
+    lines = {e.command.rpartition(" ")[2]: e.line for e in examples() if "pipeline" in e.command}
+    assert sorted(lines) == sorted(ORDER)
+    for job in ORDER:
+        # Spark's Java was started in another folder.
+        line = lines[job].replace("old-orders.jsonl", str(tmp_path / "old-orders.jsonl"))
+        code = run([*shlex.split(line)[1:], "-o", "json", "--quiet"])
+        shown = capsys.readouterr()
+        assert code == 0, (job, shown)
+        assert json.loads(shown.out)["isOk"], (job, shown.out)
+    # The session is not the command's, so it is left running.
+    read = spark.read.format("queen").option("url", database_url)
+    counts = read.option("queuePattern", ".*orders.*").load().groupBy("queue").count().collect()
+    assert {row["queue"]: row["count"] for row in counts} == {
+        "orders": 6,
+        "orders-again": 6,
+        "large-orders": 3,
+    }
+    assert "<svg" in Path("report.html").read_text()
