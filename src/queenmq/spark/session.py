@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from queenmq.errors import SettingsError
-from queenmq.spark.java import prepare_environment
+from queenmq.spark.java import prepare_environment, stay_on_loopback
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,8 +59,7 @@ def session(
         if quick:
             settings["spark.driver.extraJavaOptions"] = _QUICK
     if remote is None and master.startswith("local"):
-        # Else the launcher looks for an address of the machine and warns of what it finds.
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        stay_on_loopback()
         settings |= {
             # The default of 200 is for clusters.
             "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
