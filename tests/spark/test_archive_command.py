@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
 from queenmq.cli import main
 from tests.support.archive import archived, live
@@ -64,8 +63,10 @@ def test_a_continuous_run_archives_what_comes_and_stops_cleanly(
         (["--pattern", "("], "queuePattern '(' is no pattern"),
     ],
 )
-def test_a_mistake_is_told_before_spark_starts(options: list[str], sentence: str) -> None:
+def test_a_mistake_is_told_before_spark_starts(
+    options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = ["--database-url", "postgresql://nobody@localhost/none", "--lake", "lake"]
-    done = CliRunner().invoke(main.app, ["pipeline", "archive", *place, *options])
-    assert done.exit_code == 2
-    assert sentence in done.stderr and done.stderr.count("\n") == 1
+    assert main.run(["pipeline", "archive", *place, *options]) == 2
+    told = capsys.readouterr().err
+    assert sentence in told and told.count("\n") == 1

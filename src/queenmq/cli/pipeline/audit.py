@@ -31,7 +31,7 @@ def audit(
         bool, typer.Option("--write", help="Write the findings to <lake>/audit.")
     ] = False,
 ) -> Job:
-    """Check messages, cursors, dead letters, history and archive; exit code 1: something is wrong.
+    """Check messages, cursors, dead letters, history and archive; exit code 6: something is wrong.
 
     Example: queen pipeline audit --lake ./lake
     """

@@ -22,7 +22,7 @@ def stream(
     fail_on_late: Annotated[
         bool,
         typer.Option(
-            "--fail-on-late", help="Exit with 1 if messages were late or could not be used."
+            "--fail-on-late", help="Exit with 6 if messages were late or could not be used."
         ),
     ] = False,
 ) -> Job:
