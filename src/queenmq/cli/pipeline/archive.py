@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from queenmq.cli.pipeline.choosing import Namespace, Pattern, QueueNames, Task
 from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.errors import InvalidRequest, SettingsError
 from queenmq.spark.jobs.job import Job
@@ -19,14 +20,10 @@ if TYPE_CHECKING:
 def archive(
     common: Common,
     lake: Annotated[str, typer.Option(help="Folder or URL of the lake; made if it is not there.")],
-    queue: Annotated[
-        list[str] | None, typer.Option(help="A queue by its name; repeatable.")
-    ] = None,
-    pattern: Annotated[
-        str | None, typer.Option(help="Queues by a regular expression for the whole name.")
-    ] = None,
-    namespace: Annotated[str | None, typer.Option(help="Queues of a namespace.")] = None,
-    task: Annotated[str | None, typer.Option(help="Queues of a task.")] = None,
+    queue: QueueNames = None,
+    pattern: Pattern = None,
+    namespace: Namespace = None,
+    task: Task = None,
     max_messages: Annotated[
         int, typer.Option(min=1, max=10_000_000, help="Messages of one commit, at most.")
     ] = 500_000,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from queenmq.errors import InvalidRequest, QueenError
 from queenmq.spark.jobs.job import Progress, Summary, Table
+from queenmq.spark.jobs.stopping import stop_requests
 from queenmq.spark.ordering import by_partition
 from queenmq.spark.streams.aside import LATE, Aside
 from queenmq.spark.streams.checkpoint import Checkpoint
@@ -89,7 +89,7 @@ class StreamJob:
         before = dict(aside.counts)
         progress.tell("looking at what was left unfinished")
         aside.catch_up(checkpoint.last_batch())
-        with _stopped_by_signals(self.stop):
+        with stop_requests(self.stop):
             running = self._start(spark, query, checkpoint)
             try:
                 self._follow(running, tally, aside, progress)
@@ -241,18 +241,3 @@ def _in_utc(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(name, before)
-
-
-@contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT end the stream, not the process in the middle of something."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    old = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, old, strict=True):
-            signal.signal(number, handler)
