@@ -33,7 +33,7 @@ run: $(SERVER_READY) ## start a broker: make run ARGS='--port 6632'
 
 test: lint types ## run lint, types and import contracts, then every test: make test ARGS='-k pop'
 	@echo "test: running pytest, two files at a time; Spark is one file in this"
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: $(DEV_READY) ## check style, formatting and import contracts
 	@echo "lint: checking style, formatting and import contracts"

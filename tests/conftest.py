@@ -9,9 +9,11 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from queenmq.storage.embedded import EmbeddedPostgres
 from queenmq.storage.migrator import migrate
@@ -21,19 +23,16 @@ _databases = itertools.count(1)
 _TEMPLATE = "template_queen"
 
 
-_SPARK = Path(__file__).parent / "spark"
+class _FilesAndSpark(LoadFileScheduling):
+    """What runs together when tests are spread over processes: each file, and all of Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        # One session serves all of its tests.
+        return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs together when tests are spread over processes: each file, and all of Spark.
-
-    Spark goes first: one session serves all its tests, and takes longer than any file.
-    """
-    for item in items:
-        group = "spark" if _SPARK in item.path.parents else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: _SPARK not in item.path.parents)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return _FilesAndSpark(config, log)
 
 
 @pytest.fixture(scope="session")
