@@ -145,7 +145,7 @@ def test_filters_are_applied_by_the_database(
 ) -> None:
     feed.push_all("orders", ["p0", "p1", "p2"], times=3)
     feed.push("bills", partition="b")
-    frame = read(queue="orders,bills").where(condition)
+    frame = read(queue="orders,bills", pushDown="true").where(condition)
     # Spark does not look at the rows again, so what comes is what the database gave.
     assert "Filter (" not in plan_of(frame)
     assert places(frame) == wanted
@@ -159,7 +159,7 @@ def test_times_and_ids_are_applied_by_the_database(read: Read, feed: Feed) -> No
         "SELECT created_at, partition_id::text AS place FROM queen.messages ORDER BY created_at"
     )
     time, place = stored[1]["created_at"], stored[1]["place"]
-    frame = read(queue="orders")
+    frame = read(queue="orders", pushDown="true")
     narrow = frame.where(
         (frame.created_at > time) & (frame.created_at <= stored[3]["created_at"])
     ).where(frame.partition_id == place)
@@ -174,12 +174,23 @@ def test_other_filters_are_left_to_spark(read: Read, feed: Feed) -> None:
     feed.push("orders", {"n": 1}, partition="a")
     feed.push("orders", {"n": 2}, partition="b")
     (stored,) = feed.rows("SELECT upper(id::text) AS id FROM queen.partitions WHERE name = 'a'")
-    frame = read(queue="orders")
+    frame = read(queue="orders", pushDown="true")
     assert places(frame.where("payload LIKE '%2%' AND seq = 1")) == {("b", 1)}
     assert places(frame.where("partition <> 'a'")) == {("b", 1)}
     assert places(frame.where("partition = 'a' OR seq > 5")) == {("a", 1)}
     assert places(frame.where(frame.partition_id == stored["id"])) == set()
     assert places(frame.where(frame.partition_id == "no id")) == set()
+
+
+def test_scans_of_one_frame_do_not_disturb_each_other(read: Read, feed: Feed) -> None:
+    feed.push_all("orders", ["p0", "p1", "p2"], times=3)
+    frame = read(queue="orders")
+    assert frame.where("partition = 'p1'").count() == 3
+    assert frame.count() == 9
+    both = frame.where("partition = 'p1'").union(frame.where("partition = 'p2'"))
+    assert {name for name, _ in places(both)} == {"p1", "p2"}
+    first, last = frame.where("seq <= 2").alias("x"), frame.where("seq = 3").alias("y")
+    assert first.join(last, "partition_id").count() == 6
 
 
 def test_many_tasks_read_each_message_once(read: Read, feed: Feed) -> None:
@@ -223,14 +234,15 @@ def test_spark_finds_the_source_by_itself(spark: SparkSession, feed: Feed) -> No
     feed.push("orders", partition="a")
     # Nothing was registered in this one.
     other = spark.newSession()
-    other.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    other.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     assert places(other.read.format("queen").options(url=feed.url, queue="orders").load())
 
 
-def test_a_session_without_the_needed_setting_says_which(spark: SparkSession, feed: Feed) -> None:
+def test_push_down_without_the_needed_setting_says_which(spark: SparkSession, feed: Feed) -> None:
     feed.push("orders")
     other = spark.newSession()
     other.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-    frame = other.read.format("queen").options(url=feed.url, queue="orders").load()
+    options = {"url": feed.url, "queue": "orders", "pushDown": "true"}
+    frame = other.read.format("queen").options(**options).load()
     with pytest.raises(AnalysisException, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
         frame.collect()

@@ -74,6 +74,8 @@ def own_place(spark: SparkSession, database_url: str, tmp_path: Path) -> Place:
 
 def _rows(spark: SparkSession, place: Place, where: str | None, **options: str) -> Counter[Any]:
     """Queue, partition and seq of what a read gives, with how often it came."""
+    # Pushed down to both sides, where there is a condition.
+    options |= {} if where is None else {"pushDown": "true"}
     frame = spark.read.format("queen").options(**place.options(**options)).load()
     frame = frame if where is None else frame.where(where)
     return Counter(tuple(row) for row in frame.select("queue", "partition", "seq").collect())

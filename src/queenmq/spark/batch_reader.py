@@ -35,17 +35,6 @@ class QueenBatchReader(DataSourceReader):
         self._options = options
         self._pushed = Pushed()
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take over what the database can do; the rest goes back."""
-        left = []
-        for filter in filters:
-            pushed = push(self._pushed, filter)
-            if pushed is None:
-                left.append(filter)
-            else:
-                self._pushed = pushed
-        return left
-
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
         with Database(self._options.url) as database:
@@ -104,6 +93,25 @@ class QueenBatchReader(DataSourceReader):
         if isinstance(partition, ArchiveSplit):
             return read_archive(partition, self._options)
         return read_split(partition, self._options)
+
+
+class QueenPushDownReader(QueenBatchReader):
+    """A batch read whose filters the database applies, for `pushDown`.
+
+    A class of its own, because Spark keeps one plan for all scans of a frame, that of the filters
+    pushed last: right only where a frame is scanned once, so it has to be asked for.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over what the database can do; the rest goes back."""
+        left = []
+        for filter in filters:
+            pushed = push(self._pushed, filter)
+            if pushed is None:
+                left.append(filter)
+            else:
+                self._pushed = pushed
+        return left
 
 
 def _bounded(selection: Selection, options: ReadOptions, horizon: int) -> Selection:

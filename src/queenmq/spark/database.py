@@ -8,13 +8,16 @@ with them: a slow consumer must not hold a snapshot, which would keep vacuum fro
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import adbc_driver_manager
-import adbc_driver_postgresql.dbapi as driver
+import adbc_driver_manager.dbapi
+import adbc_driver_postgresql
 import pyarrow as pa
 
 from queenmq.errors import QueenError, StorageRejected, StorageUnavailable
@@ -22,6 +25,8 @@ from queenmq.spark.sql_text import Sql
 
 #: What a URL gets that does not say otherwise.
 _DEFAULTS = {"application_name": "queen-spark", "connect_timeout": "10"}
+#: Databases that one process remembers: more than a worker of Spark has to do with at a time.
+_DATABASES_MAX = 8
 _NO_PRIVILEGE = "42501"
 _NOT_THERE = ("3F000", "42P01", "42703", "42883")
 
@@ -32,7 +37,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self._place = _place_of(url)
         with _translated(self._place):
-            self._connection = driver.connect(with_defaults(url), autocommit=True)
+            self._connection = connect(url)
 
     def __enter__(self) -> Database:
         return self
@@ -66,6 +71,31 @@ class Database:
         """A statement that gives nothing back."""
         with _translated(self._place), self._connection.cursor() as cursor:
             cursor.execute(str(statement), (_json(parameter),))
+
+
+class _Kept:
+    """In the place of a driver's database that its connections are not to close."""
+
+    def close(self) -> None:
+        """Nothing: the next connection needs it."""
+
+
+def connect(url: str) -> Any:
+    """A connection that commits each statement by itself.
+
+    The driver looks the types of a database up before its first connection, which takes longer
+    than all the rest, and a worker of Spark runs many tasks: that is done once in a process.
+    """
+    database = _database(with_defaults(url), os.getpid())
+    opened = adbc_driver_manager.AdbcConnection(database)
+    kept: Any = _Kept()
+    return adbc_driver_manager.dbapi.Connection(kept, opened, autocommit=True)
+
+
+@functools.lru_cache(maxsize=_DATABASES_MAX)
+def _database(url: str, pid: int) -> Any:
+    """By process: what a fork leaves of a connection is of no use."""
+    return adbc_driver_postgresql.connect(url)
 
 
 def _json(parameter: object) -> str:

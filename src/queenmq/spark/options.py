@@ -34,12 +34,20 @@ NAMES = (
     "consumerGroup",
     "payloadType",
     "deliveryState",
+    "pushDown",
     "includeXid",
     "openTransactionWarningSeconds",
     "includeArchive",
     "archivePath",
 )
-BATCH_ONLY = ("endingOffsets", "endingTimestamp", "deliveryState", "includeArchive", "archivePath")
+BATCH_ONLY = (
+    "endingOffsets",
+    "endingTimestamp",
+    "deliveryState",
+    "pushDown",
+    "includeArchive",
+    "archivePath",
+)
 STREAM_ONLY = ("maxMessagesPerTrigger", "consumerGroup", "openTransactionWarningSeconds")
 PAYLOAD_TYPES = ("string", "binary", "variant")
 
@@ -85,6 +93,8 @@ class ReadOptions:
     consumer_group: str | None
     payload_type: str
     delivery_state: bool
+    #: Filters are applied by the database; only for a frame that is scanned once.
+    push_down: bool
     include_xid: bool
     warn_after_s: int
     #: The lake whose messages are read as well; None: live ones only.
@@ -107,6 +117,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -
         consumer_group=values.get("consumerGroup"),
         payload_type=_choice(values, "payloadType", PAYLOAD_TYPES),
         delivery_state=_flag(values, "deliveryState", False),
+        push_down=_flag(values, "pushDown", False),
         include_xid=_flag(values, "includeXid", False),
         warn_after_s=_number(values, "openTransactionWarningSeconds", 60, low=0) or 0,
         archive=_archive(values),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: What our source needs anywhere.
 NEEDED = {
-    # Off in Spark, and a source that pushes filters down then refuses to work.
+    # Off in Spark, and our option pushDown is then refused.
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (

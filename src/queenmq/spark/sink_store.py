@@ -10,7 +10,7 @@ import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 
 from queenmq.errors import QUEUE_FULL, STAGED_ROWS_LOST, StorageRejected, StorageUnavailable
-from queenmq.spark.database import with_defaults
+from queenmq.spark.database import connect
 from queenmq.spark.sql_text import load
 
 #: A publication that met a lock, or whose connection broke off, is tried this often: it is once per
@@ -79,7 +79,7 @@ class SinkStore:
 def open_store(url: str) -> Iterator[SinkStore]:
     """A connection for a while."""
     with _translated("the database of option url cannot be used"):
-        connection = adbc.connect(with_defaults(url), autocommit=True)
+        connection = connect(url)
     with connection:
         store = SinkStore(connection)
         with _translated("the database of option url cannot be used"):

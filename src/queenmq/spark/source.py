@@ -11,7 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from queenmq.spark.batch_reader import QueenBatchReader
+from queenmq.spark.batch_reader import QueenBatchReader, QueenPushDownReader
 from queenmq.spark.options import read_options
 from queenmq.spark.schema import check_schema, spark_schema
 from queenmq.spark.sink import make_stream_writer, make_writer
@@ -34,7 +34,7 @@ class QueenDataSource(DataSource):
         """For `spark.read`."""
         options = read_options(self.options, is_stream=False)
         check_schema(schema, options)
-        return QueenBatchReader(options)
+        return QueenPushDownReader(options) if options.push_down else QueenBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`."""
