@@ -56,7 +56,7 @@ bench: $(if $(findstring spark,$(ARGS)),$(DEV_READY),$(SERVER_READY)) ## run ben
 demo: $(SPARK_READY) ## the whole story: broker, traffic, Spark stream, archive, report
 	@$(BIN)/queen demo $(ARGS)
 
-pipelines: $(SERVER_READY) ## run examples/declarative with spark-pipelines over the broker of make run
+pipelines: $(SPARK_READY) ## run examples/declarative with spark-pipelines over the broker of make run
 	@echo "pipelines: installing Spark and its pipelines, about 500 MB the first time"
 	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark]' 'pyspark[pipelines]'
 	@$(BIN)/python examples/declarative/run.py "$$($(BIN)/queen db url)" $(ARGS)

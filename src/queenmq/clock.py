@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 
 def now_ms() -> float:
@@ -13,3 +14,8 @@ def now_ms() -> float:
 def unix_ms() -> int:
     """Milliseconds since 1970, as others reckon them; for ids and dates only."""
     return time.time_ns() // 1_000_000
+
+
+def utc_now() -> datetime:
+    """The same as a date with its zone."""
+    return datetime.fromtimestamp(unix_ms() / 1000, UTC)

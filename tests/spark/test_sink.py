@@ -5,18 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
 import pytest
-
-pytest.importorskip("pyspark", reason="needs the spark extra")
-pytest.importorskip("adbc_driver_postgresql", reason="needs the spark extra")
-if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-    pytest.skip("needs a Java runtime", allow_module_level=True)
-
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F

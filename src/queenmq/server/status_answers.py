@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from queenmq.server.times import iso_or_none, now
+from queenmq.clock import utc_now
+from queenmq.server.times import iso_or_none
 
-_COUNTERS = {
+#: The counters of a partition and of a queue: the name in the answer, and the column.
+COUNTERS = {
     "total": "total",
     "pending": "pending",
     "processing": "processing",
@@ -48,7 +50,7 @@ def point_of(start: datetime, count: int, *, seconds: int) -> dict[str, Any]:
 
 def counters_of(row: Any) -> dict[str, int]:
     """The counters of a partition, a queue or everything."""
-    return {name: row[column] for name, column in _COUNTERS.items()}
+    return {name: row[column] for name, column in COUNTERS.items()}
 
 
 def overview_of(row: Any, *, processed_rate: float) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def overview_of(row: Any, *, processed_rate: float) -> dict[str, Any]:
             "ingestedPerSecond": round(row["ingested"] / 60, 3),
             "processedPerSecond": processed_rate,
         },
-        "timestamp": iso_or_none(now()),
+        "timestamp": iso_or_none(utc_now()),
     }
 
 
@@ -100,7 +102,7 @@ def queue_of(row: Any) -> dict[str, Any]:
 def sums_of(queues: Sequence[Any]) -> dict[str, Any]:
     """The counters of several queues, added up."""
     sums = {
-        name: sum(row[column] for row in queues) for name, column in _COUNTERS.items()
+        name: sum(row[column] for row in queues) for name, column in COUNTERS.items()
     }  # fmt: skip
     nothing = {"push": 0, "pop": 0, "ack": 0}
     return {**sums, "requests": nothing, "batchEfficiency": nothing}

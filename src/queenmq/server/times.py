@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from queenmq.clock import unix_ms
+from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest
 from queenmq.server.queries import parse_time
 
@@ -30,11 +30,6 @@ def iso_or_none(time: datetime | None) -> str | None:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def now() -> datetime:
-    """The wall clock in UTC."""
-    return _EPOCH + timedelta(milliseconds=unix_ms())
-
-
 class Span(NamedTuple):
     """From a time up to another."""
 
@@ -46,7 +41,7 @@ def parse_span(
     query: dict[str, str], *, default: timedelta, ahead: timedelta = timedelta()
 ) -> Span:
     """`from` and `to` of a query; as long as the default, up to now or a little ahead."""
-    end = parse_time("to", query["to"]) if query.get("to") else now() + ahead
+    end = parse_time("to", query["to"]) if query.get("to") else utc_now() + ahead
     # Not before all time.
     earliest = max(end, _EARLIEST + default) - default
     start = parse_time("from", query["from"]) if query.get("from") else earliest

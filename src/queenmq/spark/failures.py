@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from queenmq.errors import QueenError, StorageUnavailable
 
 #: Our own errors of tasks come as text.
-_OURS = re.compile(r"^queenmq\.errors\.\w+: (.+)$", re.MULTILINE)
+_OURS = re.compile(r"^\s*(?:[\w.$]*Exception: )?queenmq\.[\w.]+: (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"^(?:: )?[\w.$]+(?:Exception|Error): ")
 
@@ -37,3 +37,13 @@ def reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = next((line for line in lines if _CLASS.match(line)), lines[0] if lines else "no reason")
     return _CLASS.sub("", told)
+
+
+def first_sentence(error: BaseException) -> str:
+    """What an error of Spark says first, without its codes and plans; ours, if it is one."""
+    ours = _OURS.findall(str(error))
+    if ours:
+        return str(ours[-1]).strip()
+    text = str(error).strip().partition("\n")[0]
+    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
+    return re.split(r"\s*SQLSTATE:|;\s*line \d+ pos", text)[0].rstrip(" .;")

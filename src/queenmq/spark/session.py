@@ -24,6 +24,8 @@ NEEDED = {
 }
 #: What a client of Spark Connect imports beyond Spark itself.
 _CONNECT = ("grpc", "grpc_status", "zstandard")
+#: For commands: Spark's own bars and warnings would run through theirs.
+CALM = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 #: Starts in half the time, and is slow ever after.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from queenmq import Message, SyncQueen
 from queenmq.cli.demo.traffic import QUEUE, Traffic
-from queenmq.clock import unix_ms
+from queenmq.clock import utc_now
 from queenmq.errors import QueenError
 
 if TYPE_CHECKING:
     from queenmq.spark.jobs.job import Job, Summary
 
 _RESULTS = "demo.turnover"
-_CALM = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
 class Story:
@@ -27,11 +25,11 @@ class Story:
         self._traffic = traffic
         self._home = home
         self._report = report
-        self._begin = _now()
+        self._begin = utc_now()
 
     def tell(self, seconds: int) -> None:
         """While orders come in: a stream. When all are there: archive and report."""
-        from queenmq.spark.session import session
+        from queenmq.spark.session import CALM, session
         from queenmq.storage.embedded import read_url
 
         url = read_url(self._home)
@@ -39,7 +37,7 @@ class Story:
         try:
             with self._traffic.running(seconds):
                 print("Spark starts beside it", flush=True)
-                spark = session("queen-demo", config=_CALM, quick=True)
+                spark = session("queen-demo", config=CALM, quick=True)
                 self._stream(spark, url)
             self._archive(spark, url)
             self._analyse(spark, url)
@@ -84,14 +82,10 @@ class Story:
         from queenmq.spark.jobs.choice import Choice
         from queenmq.spark.jobs.ranges import make_range
 
-        now = _now()
+        now = utc_now()
         span = make_range(self._begin.isoformat(), now.isoformat(), "1s", now=now)
         _run(spark, Analytics(Choice(url, queue=QUEUE), span, report=self._report))
         print(f"Report: {self._report}", flush=True)
-
-
-def _now() -> datetime:
-    return datetime.fromtimestamp(unix_ms() / 1000, UTC)
 
 
 def _pop_all(url: str) -> Iterator[Message[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,7 @@ from queenmq.cli.pipeline.choosing import (
     chosen,
 )
 from queenmq.cli.pipeline.frame import Common, job_command
-from queenmq.clock import unix_ms
+from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest
 from queenmq.spark.jobs.job import Job
 
@@ -57,7 +56,7 @@ def analytics(
 
     if report is not None and not report.absolute().parent.is_dir():
         raise InvalidRequest(f"--report {report}: there is no such folder; create it")
-    now = datetime.fromtimestamp(unix_ms() / 1000, UTC)
+    now = utc_now()
     return Analytics(
         chosen(common, queue, pattern, namespace, task, partition),
         make_range(start, end, bucket, now=now),

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from queenmq.spark.jobs.job import Job, Summary
 
 _PANEL = "All jobs"
-#: Spark's own bars and warnings would run through ours.
-_CALM = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def job_command(function: Callable[..., Job]) -> Command:
 
 def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
     from queenmq.cli.pipeline.progress import watching
-    from queenmq.spark.session import is_running, session
+    from queenmq.spark.session import CALM, is_running, session
 
     is_ours = not is_running()
     with watching(is_quiet=shared.quiet) as progress:
@@ -114,7 +112,7 @@ def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
             "queen-pipeline",
             master=shared.master,
             remote=shared.remote,
-            config=_CALM | config,
+            config=CALM | config,
         )
         try:
             return job.plan(spark) if shared.dry_run else job.run(spark, progress)

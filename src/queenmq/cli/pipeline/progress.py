@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table as Grid
+from queenmq.cli.output import Column, Output, console, progress
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
     from queenmq.spark.jobs import job
 
 
@@ -19,7 +20,7 @@ class _Watched:
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
-        self._task = bars.add_task("", total=None)
+        self._task = bars.add_task("", total=None, note="")
 
     def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
         self._bars.update(self._task, description=what, completed=done or 0, total=total)
@@ -35,37 +36,33 @@ class _Logged:
     def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
         if what != self._last:
             self._last = what
-            self._console.print(f"... {what}", highlight=False)
+            self._console.print(f"... {what}")
 
 
 @contextmanager
 def watching(*, is_quiet: bool) -> Iterator[job.Progress]:
     """Show progress on standard error, which leaves standard output to the summary."""
-    console = Console(stderr=True, quiet=is_quiet)
-    if not console.is_terminal:
-        yield _Logged(console)
+    terminal = console(stderr=True)
+    terminal.quiet = is_quiet
+    if not terminal.is_terminal:
+        yield _Logged(terminal)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    with progress(is_wanted=not is_quiet) as bars:
         yield _Watched(bars)
 
 
 def print_summary(summary: job.Summary, *, is_plan: bool) -> None:
     """Figures line by line, then the tables."""
-    console = Console(highlight=False)
-    console.print(
-        f"{summary.job}: plan, nothing was changed" if is_plan else f"{summary.job}: done"
-    )
+    print(f"{summary.job}: plan, nothing was changed" if is_plan else f"{summary.job}: done")
     width = max((len(name) for name in summary.figures), default=0)
     for name, value in summary.figures.items():
-        console.print(f"  {name.ljust(width)}  {_text(value)}", soft_wrap=True, markup=False)
+        print(f"  {name.ljust(width)}  {_text(value)}".rstrip())
     for title, table in summary.tables.items():
-        if not table.rows:
-            continue
-        grid = Grid(*table.columns, title=title, title_justify="left", box=None)
-        for row in table.rows:
-            grid.add_row(*map(_text, row))
-        console.print(grid, markup=False)
+        if table.rows:
+            print(f"\n{title}")
+            columns = [Column(name, name.upper(), _text) for name in table.columns]
+            rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+            Output().rows(rows, columns)
 
 
 def _text(value: object) -> str:

@@ -11,12 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest
 from queenmq.server.checks import check_text, shown
 from queenmq.server.queries import parse_query, parse_time
 from queenmq.server.responses import json_answer, read_request
 from queenmq.server.routes.queues import parse_page
-from queenmq.server.times import iso_or_none, now
+from queenmq.server.times import iso_or_none
 from queenmq.settings import Settings
 from queenmq.storage.letter_store import LetterFilter, LetterStore
 
@@ -114,7 +115,7 @@ def _which(
         queue=check_text("queue", queue) or None,
         consumer_group=check_text("consumerGroup", group) or None,
         partition=check_text("partition", partition) or None,
-        end=now() - timedelta(seconds=older_than_s) if older_than_s is not None else None,
+        end=utc_now() - timedelta(seconds=older_than_s) if older_than_s is not None else None,
     )
 
 

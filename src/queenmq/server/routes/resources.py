@@ -14,18 +14,9 @@ from queenmq.server.queries import parse_query
 from queenmq.server.responses import json_answer
 from queenmq.server.routes.queues import PAGE_MAX, parse_page
 from queenmq.server.routes.transactions import iso
+from queenmq.server.status_answers import COUNTERS, counters_of
 from queenmq.settings import Settings
 from queenmq.storage.group_store import GroupStore
-
-#: The counters of a partition and of a queue: the name in the answer, and the column.
-_COUNTERS = {
-    "total": "total",
-    "pending": "pending",
-    "processing": "processing",
-    "completed": "completed",
-    "failed": "failed",
-    "deadLetter": "dead_letter",
-}
 
 
 class ResourceRoutes:
@@ -53,7 +44,7 @@ class ResourceRoutes:
         queue, rows = found
         partitions = [_partition(row) for row in rows]
         totals = {
-            name: sum(partition["stats"][name] for partition in partitions) for name in _COUNTERS
+            name: sum(partition["stats"][name] for partition in partitions) for name in COUNTERS
         }
         options = msgspec.Raw(queue["options"].encode())
         return json_answer(
@@ -92,7 +83,7 @@ def _partition(row: Any) -> dict[str, Any]:
         "id": row["id"],
         "name": row["name"],
         "createdAt": iso(row["created_at"]),
-        "stats": {name: row[column] for name, column in _COUNTERS.items()},
+        "stats": counters_of(row),
         "oldestMessage": iso(oldest) if oldest is not None else None,
         "newestMessage": iso(newest) if newest is not None else None,
     }

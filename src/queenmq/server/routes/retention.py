@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from queenmq.clock import unix_ms
+from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest
 from queenmq.server.checks import check_text
 from queenmq.server.queries import parse_query, parse_time
@@ -66,8 +66,7 @@ class RetentionRoutes:
 
 
 def _time_range(query: dict[str, str]) -> tuple[datetime, datetime]:
-    now = datetime.fromtimestamp(unix_ms() / 1000, UTC)
-    end = parse_time("to", query["to"]) if query.get("to") else now
+    end = parse_time("to", query["to"]) if query.get("to") else utc_now()
     try:
         start = parse_time("from", query["from"]) if query.get("from") else end - _RANGE
     except OverflowError:

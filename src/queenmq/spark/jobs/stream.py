@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from queenmq.errors import InvalidRequest, QueenError
+from queenmq.spark.failures import first_sentence
 from queenmq.spark.jobs.job import Progress, Summary, Table
 from queenmq.spark.jobs.stopping import stop_requests
 from queenmq.spark.ordering import by_partition
@@ -19,7 +19,6 @@ from queenmq.spark.streams.aside import LATE, Aside
 from queenmq.spark.streams.checkpoint import Checkpoint
 from queenmq.spark.streams.definition import Definition, milliseconds
 from queenmq.spark.streams.durations import spark_interval
-from queenmq.spark.streams.expressions import reason_of
 from queenmq.spark.streams.lake import append_once
 from queenmq.spark.streams.query import Query, observed
 from queenmq.spark.streams.tally import Tally
@@ -34,7 +33,6 @@ LOOK_S = 0.5
 _GRACE_S = 30
 #: Looks between two notes.
 _NOTE_EVERY = 20
-_OUR_ERROR = re.compile(r"^\s*(?:[\w.]*Exception: )?queenmq\.[\w.]+: (.+)$", re.MULTILINE)
 
 
 class StreamFailed(QueenError):
@@ -135,7 +133,7 @@ class StreamJob:
         try:
             return writer.trigger(**trigger).start()
         except PySparkException as error:
-            raise InvalidRequest(f"{self.file}: {reason_of(error)}") from error
+            raise InvalidRequest(f"{self.file}: {first_sentence(error)}") from error
 
     def _follow(
         self, running: StreamingQuery, tally: Tally, aside: Aside, progress: Progress
@@ -157,10 +155,7 @@ class StreamJob:
                 aside.keep()
 
     def _failed(self, error: BaseException) -> StreamFailed:
-        """The reason in one sentence; ours, if it was one of ours."""
-        ours = _OUR_ERROR.findall(str(error))
-        reason = ours[-1].strip() if ours else reason_of(error)
-        return StreamFailed(f"stream {self.definition.name} stopped: {reason}")
+        return StreamFailed(f"stream {self.definition.name} stopped: {first_sentence(error)}")
 
     def _summary(self, tally: Tally, aside: Aside, before: dict[str, int]) -> Summary:
         unused = sum(aside.counts.values()) - sum(before.values())

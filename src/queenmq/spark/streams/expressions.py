@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from queenmq.errors import InvalidRequest
+from queenmq.spark.failures import first_sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -100,7 +101,7 @@ class Expressions:
             is_fixed = found._jdf.queryExecution().analyzed().deterministic()
         except PySparkException as error:
             raise InvalidRequest(
-                f"{self._file}: {key} is {text!r}: {reason_of(error)}; the columns are"
+                f"{self._file}: {key} is {text!r}: {first_sentence(error)}; the columns are"
                 f" {', '.join(name for name in self._frame.columns if name[0] != '_')}"
             ) from error
         if not is_fixed:
@@ -109,13 +110,6 @@ class Expressions:
                 " leave such functions out"
             )
         return found
-
-
-def reason_of(error: BaseException) -> str:
-    """The first sentences of an error of Spark, without its codes and plans."""
-    text = str(error).strip().partition("\n")[0]
-    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
-    return re.split(r"\s*SQLSTATE:|;\s*line \d+ pos", text)[0].rstrip(" .;")
 
 
 def _expression(text: str) -> Column:

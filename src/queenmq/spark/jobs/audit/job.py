@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from queenmq.clock import unix_ms
+from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest
 from queenmq.spark.failures import spark_failures
 from queenmq.spark.jobs.analytics.inputs import Inputs, Queue, Scene
@@ -68,7 +68,7 @@ class Audit:
         if self.writes and self.lake is not None:
             progress.tell("writing to the lake", _STAGES - 1, _STAGES)
             run_id = str(uuid4())
-            at = datetime.fromtimestamp(unix_ms() / 1000, UTC).isoformat()
+            at = utc_now().isoformat()
             write_table(self.lake, "audit", to_arrow(checks, run_id, at), run_id)
             figures["written to"] = f"{self.lake.rstrip('/')}/audit"
         tables: dict[str, Table] = {"checks": overview(checks), "first findings": listing(checks)}
