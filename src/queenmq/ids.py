@@ -11,6 +11,11 @@ _USUAL_FORM = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 #: The digit of a UUID that begins with the two bits of its variant, by what it would have been.
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
+#: What a lease id has of its partition: the first 48 bits, and the 12 behind the version.
+_SHARED_BITS = (1 << 128) - (1 << 80) | 0xFFF << 64
+#: Version 8 and the variant of every UUID.
+_VERSION_8 = 0x8 << 76 | 0b10 << 62
+
 
 def random_uuid() -> UUID:
     """A version 4 UUID."""
@@ -39,9 +44,8 @@ def new_lease_id(partition_id: UUID) -> UUID:
 
     By those bits the database finds the lease without an index on lease ids.
     """
-    high = partition_id.int >> 80 << 80 | 0x8 << 76 | (partition_id.int >> 64 & 0xFFF) << 64
-    low = int.from_bytes(os.urandom(8), "big") & (1 << 62) - 1 | 0b10 << 62
-    return UUID(int=high | low)
+    random_bits = int.from_bytes(os.urandom(8), "big") >> 2
+    return UUID(int=partition_id.int & _SHARED_BITS | _VERSION_8 | random_bits)
 
 
 def parse_uuid(text: str) -> UUID | None:

@@ -243,6 +243,18 @@ async def test_partition_that_waited_for_a_deleted_message_goes_on_at_once(api: 
     assert await parked == ["good"]
 
 
+async def test_retries_are_told_of_the_message_behind_a_deleted_one(api: Api) -> None:
+    queue = unique()
+    await push_named(api, queue, "gone", "tried", "fresh")
+    gone, tried, _ = await api.pop(queue, batch=3)
+    await api.http.delete(path_of(gone))
+    await api.ack(tried, status="failed")
+    assert [(one["data"], one["retryCount"]) for one in await api.pop(queue, batch=3)] == [
+        ("tried", 1),
+        ("fresh", 0),
+    ]
+
+
 async def test_message_moved_to_the_dead_letters_leaves_its_partition(api: Api) -> None:
     queue = unique()
     await push_named(api, queue, "x", "y")

@@ -44,7 +44,7 @@ async def push_raw(api: Api, queue: str, payload: bytes) -> None:
 async def pop_raw(api: Api, queue: str) -> bytes:
     response = await api.http.get(f"/api/v1/pop/queue/{queue}", params={"autoAck": "true"})
     assert response.status_code == 200, response.text
-    return response.content.split(b'"data":', 1)[1].split(b',"producerSub":', 1)[0]
+    return response.content.split(b'"data":', 1)[1].split(b',"queue":', 1)[0]
 
 
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)

@@ -38,9 +38,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_grants queen.pop_grant[];
-    v_reads queen.pop_grant[] := '{}';
-    v_grant queen.pop_grant;
-    v_fetched record;
+    v_reads queen.pop_grant[];
 BEGIN
     v_grants := ARRAY(
         SELECT g FROM queen.pop_sm_lease(p_requests, p_partition_ids, p_consumer_groups, p_batches,
@@ -66,55 +64,36 @@ BEGIN
                                                   r.batches, r.auto_acks, r.lease_ids) g);
     END IF;
 
-    FOREACH v_grant IN ARRAY v_grants LOOP
-        IF v_grant.outcome = 'granted' THEN
-            IF v_grant.lease_id IS NULL OR p_apart_count IS NULL
-               OR v_grant.end_seq - v_grant.after_seq <= p_apart_count THEN
-                v_reads := v_reads || v_grant;
-                CONTINUE;
-            END IF;
-            v_grant.outcome := 'leased';
-        ELSIF v_grant.outcome = 'poison' THEN
-            PERFORM queen.settle_poison(v_grant.partition_id, v_grant.consumer_group);
-            v_grant.outcome := 'again';
-        END IF;
-        request := v_grant.request;
-        partition_id := v_grant.partition_id;
-        outcome := v_grant.outcome;
-        lease_id := v_grant.lease_id::text;
-        has_more := v_grant.has_more;
-        due_ms := extract(epoch FROM v_grant.due_at - clock_timestamp())::double precision * 1000;
-        after_seq := v_grant.after_seq;
-        end_seq := v_grant.end_seq;
-        attempts := v_grant.attempts;
-        RETURN NEXT;
-    END LOOP;
-    due_ms := NULL;
-    after_seq := NULL;
-    attempts := NULL;
+    v_reads := ARRAY(
+        SELECT g FROM unnest(v_grants) g
+        WHERE g.outcome = 'granted'
+          AND (g.lease_id IS NULL OR p_apart_count IS NULL OR g.end_seq - g.after_seq <= p_apart_count));
 
-    IF cardinality(v_reads) > 0 THEN
-        FOR v_fetched IN SELECT * FROM queen.pop_sm_fetch(v_reads) LOOP
-            request := v_fetched.request;
-            partition_id := v_fetched.partition_id;
-            lease_id := coalesce(v_fetched.lease_id::text, '');
-            has_more := v_fetched.has_more;
-            end_seq := v_fetched.end_seq;
-            partition_name := v_fetched.partition_name;
-            queue_name := v_fetched.queue_name;
-            message_count := v_fetched.message_count;
-            is_encrypted := v_fetched.is_encrypted;
-            messages := v_fetched.messages;
-            outcome := 'granted';
-            IF v_fetched.message_count = 0 THEN
-                outcome := 'again';
-                PERFORM queen.pop_sm_release(
-                    ARRAY[v_fetched.partition_id], ARRAY[v_fetched.consumer_group],
-                    ARRAY[v_fetched.lease_id], ARRAY[v_fetched.end_seq]);
-            END IF;
-            RETURN NEXT;
-        END LOOP;
+    IF cardinality(v_reads) < cardinality(v_grants) THEN
+        PERFORM queen.settle_poison(g.partition_id, g.consumer_group)
+        FROM unnest(v_grants) g WHERE g.outcome = 'poison';
+        RETURN QUERY
+        SELECT g.request, g.partition_id,
+               CASE g.outcome WHEN 'granted' THEN 'leased' WHEN 'poison' THEN 'again' ELSE g.outcome END,
+               g.lease_id::text, g.has_more,
+               extract(epoch FROM g.due_at - clock_timestamp())::double precision * 1000,
+               g.after_seq, g.end_seq, g.attempts,
+               NULL::text, NULL::text, NULL::bigint, NULL::boolean, NULL::text
+        FROM unnest(v_grants) g
+        WHERE g.outcome <> 'granted' OR (g.lease_id IS NOT NULL AND g.end_seq - g.after_seq > p_apart_count);
     END IF;
+
+    RETURN QUERY
+    SELECT f.request, f.partition_id,
+           -- A range that holds nothing is given back at once.
+           CASE WHEN f.message_count > 0 THEN 'granted'
+                ELSE (SELECT CASE WHEN count(*) >= 0 THEN 'again' END
+                      FROM queen.pop_sm_release(ARRAY[f.partition_id], ARRAY[f.consumer_group],
+                                                ARRAY[f.lease_id], ARRAY[f.end_seq])) END,
+           coalesce(f.lease_id::text, ''), f.has_more,
+           NULL::double precision, NULL::bigint, f.end_seq, NULL::integer,
+           f.partition_name, f.queue_name, f.message_count, f.is_encrypted, f.messages
+    FROM queen.pop_sm_fetch(v_reads) f;
 
     -- Only with several candidates can a lease cover more or others than the partition inside its id.
     IF cardinality(p_requests) > p_requests[cardinality(p_requests)] THEN

@@ -3,6 +3,7 @@
 -- Arguments: grants of pop_sm_lease. Result: one row per grant; messages is the inside of a JSON array in
 -- seq order, NULL when the range is a hole left by deleted messages. The payload is spliced in as it was
 -- pushed. Reads only what a grant covers, so the cost does not grow with the backlog. Takes no locks.
+-- In SQL, so that it becomes part of the statement that calls it.
 CREATE OR REPLACE FUNCTION queen.pop_sm_fetch(p_grants queen.pop_grant[])
 RETURNS TABLE (
     request integer,
@@ -17,13 +18,11 @@ RETURNS TABLE (
     is_encrypted boolean,
     messages text
 )
-LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan
+LANGUAGE sql STABLE
 AS $$
-BEGIN
-    RETURN QUERY
     SELECT g.request, g.partition_id, g.consumer_group, g.lease_id, g.end_seq, g.has_more,
-           p.name::text, q.name::text, f.message_count, f.is_encrypted, f.messages
+           p.name::text, q.name::text, f.message_count, f.is_encrypted,
+           '{"retryCount":' || g.attempts || ',"id":"' || f.bodies || t.tail
     FROM unnest(p_grants) g
     JOIN queen.partitions p ON p.id = g.partition_id
     JOIN queen.queues q ON q.id = p.queue_id
@@ -36,21 +35,22 @@ BEGIN
     ) t
     CROSS JOIN LATERAL (
         SELECT count(*) AS message_count, bool_or(m.is_encrypted) AS is_encrypted,
+               -- What all messages of a grant have in common stands in the delimiter, which is not built anew
+               -- for each. Only the first one can have been tried before.
                string_agg(
-                   '{"id":"' || m.id
-                   || '","transactionId":' || coalesce(to_json(m.transaction_id)::text, '"' || m.id || '"')
-                   || ',"traceId":' || coalesce('"' || m.trace_id || '"', 'null')
-                   || ',"data":' || m.payload
-                   || ',"producerSub":' || coalesce(to_json(m.producer_sub)::text, 'null')
-                   || ',"createdAt":"'
-                   || to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-                   || '","retryCount":' || CASE WHEN m.seq = g.after_seq + 1 THEN g.attempts ELSE 0 END
-                   || t.tail, ',') AS messages
+                   m.id || '","transactionId":' || coalesce(to_json(m.transaction_id)::text, '"' || m.id || '"')
+                   || CASE WHEN m.trace_id IS NULL AND m.producer_sub IS NULL
+                           THEN ',"traceId":null,"producerSub":null,"createdAt":"'
+                           ELSE ',"traceId":' || coalesce('"' || m.trace_id || '"', 'null')
+                                || ',"producerSub":' || coalesce(to_json(m.producer_sub)::text, 'null')
+                                || ',"createdAt":"' END
+                   || to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z\",\"data\":"')
+                   || m.payload,
+                   t.tail || ',{"retryCount":0,"id":"') AS bodies
         FROM (
             SELECT x.* FROM queen.messages x
             WHERE x.partition_id = g.partition_id AND x.seq > g.after_seq AND x.seq <= g.end_seq
             ORDER BY x.seq
         ) m
-    ) f;
-END
+    ) f
 $$;
