@@ -83,17 +83,19 @@ BEGIN
         WHERE g.outcome <> 'granted' OR (g.lease_id IS NOT NULL AND g.end_seq - g.after_seq > p_apart_count);
     END IF;
 
-    RETURN QUERY
-    SELECT f.request, f.partition_id,
-           -- A range that holds nothing is given back at once.
-           CASE WHEN f.message_count > 0 THEN 'granted'
-                ELSE (SELECT CASE WHEN count(*) >= 0 THEN 'again' END
-                      FROM queen.pop_sm_release(ARRAY[f.partition_id], ARRAY[f.consumer_group],
-                                                ARRAY[f.lease_id], ARRAY[f.end_seq])) END,
-           coalesce(f.lease_id::text, ''), f.has_more,
-           NULL::double precision, NULL::bigint, f.end_seq, NULL::integer,
-           f.partition_name, f.queue_name, f.message_count, f.is_encrypted, f.messages
-    FROM queen.pop_sm_fetch(v_reads) f;
+    IF cardinality(v_reads) > 0 THEN
+        RETURN QUERY
+        SELECT f.request, f.partition_id,
+               -- A range that holds nothing is given back at once.
+               CASE WHEN f.message_count > 0 THEN 'granted'
+                    ELSE (SELECT CASE WHEN count(*) >= 0 THEN 'again' END
+                          FROM queen.pop_sm_release(ARRAY[f.partition_id], ARRAY[f.consumer_group],
+                                                    ARRAY[f.lease_id], ARRAY[f.end_seq])) END,
+               coalesce(f.lease_id::text, ''), f.has_more,
+               NULL::double precision, NULL::bigint, f.end_seq, NULL::integer,
+               f.partition_name, f.queue_name, f.message_count, f.is_encrypted, f.messages
+        FROM queen.pop_sm_fetch(v_reads) f;
+    END IF;
 
     -- Only with several candidates can a lease cover more or others than the partition inside its id.
     IF cardinality(p_requests) > p_requests[cardinality(p_requests)] THEN
