@@ -32,11 +32,11 @@ run: $(SERVER_READY) ## start a broker: make run ARGS='--port 6632'
 	@$(BIN)/queen serve $(ARGS)
 
 test: lint types ## run lint, types, import contracts and the tests: make test ARGS='-k pop'
-	@echo "test: running pytest, two files at a time; the long tests of Spark are left to make jobs"
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not jobs' $(ARGS)
+	@echo "test: running pytest, three files at a time; the longest tests of Spark are left to make jobs"
+	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m 'not jobs' $(ARGS)
 
-jobs: $(DEV_READY) ## run the long tests of Spark, some ten minutes of them: make jobs ARGS='-k audit'
-	@echo "jobs: running the tests of Spark"
+jobs: $(DEV_READY) ## run all tests of Spark, some ten minutes of them: make jobs ARGS='-k audit'
+	@echo "jobs: running all tests of Spark"
 	@$(BIN)/python -m pytest tests/spark $(ARGS)
 
 lint: $(DEV_READY) ## check style, formatting and import contracts
@@ -57,8 +57,6 @@ demo: $(SPARK_READY) ## the whole story: broker, traffic, Spark stream, archive,
 	@$(BIN)/queen demo $(ARGS)
 
 pipelines: $(SPARK_READY) ## run examples/declarative with spark-pipelines over the broker of make run
-	@echo "pipelines: installing Spark and its pipelines, about 500 MB the first time"
-	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark]' 'pyspark[pipelines]'
 	@$(BIN)/python examples/declarative/run.py "$$($(BIN)/queen db url)" $(ARGS)
 
 constraints: ## pin the newest dependencies that fit pyproject.toml
@@ -67,8 +65,8 @@ constraints: ## pin the newest dependencies that fit pyproject.toml
 	@build/pins/bin/python -m pip install --quiet -e '.[server,dev]'
 	@{ echo "# Every dependency of queenmq[server,dev], direct and transitive. Made by: make constraints"; \
 		build/pins/bin/python -m pip freeze --exclude queenmq; } > build/constraints.txt
-	@build/pins/bin/python -m pip install --quiet --dry-run --report build/spark.json '.[server,dev,spark]'
-	@{ echo "# What queenmq[spark] needs beyond constraints.txt. Made by: make constraints"; \
+	@build/pins/bin/python -m pip install --quiet --dry-run --report build/spark.json '.[server,dev,spark-connect]'
+	@{ echo "# What queenmq[spark-connect] needs beyond constraints.txt. Made by: make constraints"; \
 		build/pins/bin/python -c "$$SPARK_PINS" build/spark.json; } > build/constraints-spark.txt
 	@mv build/constraints.txt build/constraints-spark.txt .
 
@@ -95,10 +93,10 @@ $(SERVER_READY): pyproject.toml constraints.txt | $(BIN)/python
 
 $(SPARK_READY): pyproject.toml constraints.txt constraints-spark.txt | $(BIN)/python
 	@echo "setup: installing the pinned broker and Spark into $(VENV); once about 500 MB"
-	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark]'
+	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark-connect]'
 	@touch $@ $(SERVER_READY)
 
 $(DEV_READY): pyproject.toml constraints.txt constraints-spark.txt | $(BIN)/python
 	@echo "setup: installing the pinned broker, Spark and development tools into $(VENV); once about 500 MB"
-	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark,dev]'
+	@$(PIP_INSTALL) -c constraints.txt -c constraints-spark.txt -e '.[server,spark-connect,dev]'
 	@touch $@ $(SERVER_READY) $(SPARK_READY)

@@ -2,16 +2,15 @@
 
     python examples/declarative/run.py <database url> [folder for the tables]
 
-Needs `pip install 'queenmq[server,spark]' 'pyspark[pipelines]'`, a Java 17 or later, and a broker's
-database; `make pipelines` does all of it. Takes about a minute. Each run needs a folder of its own:
-Spark's own catalogue is kept in memory, so tables of an earlier run are unknown to it.
+Needs `pip install 'queenmq[server,spark-connect]'` and a broker's database; `make pipelines` takes
+that of `make run`. Takes about a minute. Each run needs a folder of its own: Spark's own catalogue
+is kept in memory, so tables of an earlier run are unknown to it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from pathlib import Path
 
 import asyncpg
 import pyarrow.parquet as pq
+
+from queenmq.spark.java import prepare_environment, stay_on_loopback
 
 HERE = Path(__file__).parent
 
@@ -48,9 +49,10 @@ def main(url: str, folder: str | None = None) -> None:
     home = Path(folder or tempfile.mkdtemp(prefix="queen-declarative-"))
     asyncio.run(push_orders(url))
     spec = copy_pipeline(url, home)
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    prepare_environment()
+    stay_on_loopback()
     command = [str(Path(sys.executable).parent / "spark-pipelines"), "run", "--spec", str(spec)]
-    subprocess.run(command, check=True, cwd=home, env=environment)
+    subprocess.run(command, check=True, cwd=home)
     view = pq.read_table(home / "spark-warehouse" / "turnover").to_pylist()
     print(json.dumps(sorted(view, key=lambda row: str(row["customer"]))))
 

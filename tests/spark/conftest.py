@@ -16,16 +16,10 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
-#: What `make test` runs; the rest, some minutes of it, is for `make jobs`.
-SHORT = ("test_batch_read.py", "test_java_runtime.py", "test_roles.py")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("spark")
-            if item.path.name not in SHORT:
-                item.add_marker("jobs")
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ COMMAND = [sys.executable, "-m", "queenmq", "pipeline", "archive"]
 QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_continuous_run_archives_what_comes_and_stops_cleanly(

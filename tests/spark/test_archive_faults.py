@@ -83,6 +83,7 @@ def _kill_when(moment: str, look: Callable[[], int], driver: ArchiveProcess) -> 
     driver.kill()
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_archive_that_is_killed_again_and_again_holds_every_message_once(

@@ -34,8 +34,8 @@ spark.stop()
 """
 
 
+@pytest.mark.jobs
 def test_a_remote_session_reads_writes_and_streams(feed: Feed, tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="needs pyspark[connect]")
     feed.push_all("orders", ["a", "b"], times=3)
     source = str(Path(__file__).parents[2] / "src")
     run = subprocess.run(

@@ -364,6 +364,7 @@ def test_a_stream_that_runs_on_names_what_it_waits_for_and_stops_when_told(
     assert not spark.streams.active
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_the_command_runs_until_a_signal_and_prints_what_it_did(
     feed: Feed, database_url: str, tmp_path: Path

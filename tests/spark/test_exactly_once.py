@@ -178,6 +178,7 @@ async def _finish(driver: Driver) -> None:
     assert driver.process.returncode == 0, driver.last_words()
 
 
+@pytest.mark.jobs
 async def test_windows_of_a_stream_that_is_killed_again_and_again_hold_each_message_once(
     start_broker: Callable[..., BrokerProcess],
     database_url: str,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ORDER = ("load", "archive", "replay", "analytics", "audit", "stream")
 
 
+@pytest.mark.jobs
 def test_every_example_of_a_job_works(
     spark: SparkSession,
     feed: Feed,

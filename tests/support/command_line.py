@@ -130,8 +130,11 @@ class Terminal:
 
 def _take_terminal() -> None:
     import fcntl
+    import signal
     import termios
 
+    # A run in the background of a shell has learnt to ignore it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

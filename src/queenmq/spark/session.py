@@ -80,7 +80,7 @@ def _check_connect() -> None:
     if missing:
         raise SettingsError(
             f"Spark Connect needs {', '.join(missing)}, which is not installed; install"
-            " pyspark[connect]"
+            " queenmq[spark-connect]"
         )
 
 
