@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -87,14 +88,24 @@ class BenchDatabase:
                     count = min(_MESSAGES_PER_CALL, each - done)
                     await _push(connection, part, count)
 
-    async def fill(self, queue: str, partitions: int, *, batches: int, each: int) -> int:
+    async def fill(
+        self,
+        queue: str,
+        partitions: int,
+        *,
+        batches: int,
+        each: int,
+        age: timedelta = timedelta(0),
+    ) -> int:
         """Insert messages of about 200 bytes by SQL, in batches of so many for each partition,
-        a transaction per batch; how many it were.
+        a transaction per batch, the first one so old and the others evenly since then; how many
+        it were.
         """
         await self.make_partitions(keys_of(queue, partitions))
         async with self.connection() as connection:
-            for _ in range(batches):
-                await connection.execute(queries()["fill"], queue, each)
+            for number in range(batches):
+                left = age * (batches - number) / batches
+                await connection.execute(queries()["fill"], queue, each, left)
         return partitions * batches * each
 
     async def settle(self) -> None:

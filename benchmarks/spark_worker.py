@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,7 +23,14 @@ from pyspark.sql.types import StructType
 
 import queenmq.spark
 from benchmarks.database import queries
+from queenmq.clock import utc_now
 from queenmq.spark.batch_reader import QueenBatchReader
+from queenmq.spark.jobs.analytics.job import Analytics
+from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
+from queenmq.spark.jobs.choice import Choice
+from queenmq.spark.jobs.job import Silent
+from queenmq.spark.jobs.ranges import make_range
+from queenmq.spark.lake import Lake, read_messages
 from queenmq.spark.options import ReadOptions, read_options
 from queenmq.spark.planning import Split
 from queenmq.spark.source import QueenDataSource
@@ -92,12 +100,31 @@ class Worker:
     def aggregate(self, url: str, queue: str) -> int:
         """Read, parse, group: work for Spark as well as for the database."""
         rows = self._spark.read.format("queen").options(url=url, queue=queue).load()
-        orders = rows.select(
-            F.from_json("payload", "customer string, amount double").alias("order"),
-            F.date_trunc("minute", "created_at").alias("minute"),
-        )
-        sums = orders.groupBy("order.customer", "minute").agg(F.sum("order.amount"), F.count("*"))
-        return int(sums.agg(F.sum("count(1)")).collect()[0][0])
+        return _aggregated(rows, "order.customer")
+
+    def aggregate_lake(self, lake: str, times: int) -> int:
+        """The same from files, read so many times over: the database has no part in it."""
+        copies = [read_messages(self._spark, lake) for _ in range(times)]
+        return _aggregated(reduce(DataFrame.unionAll, copies), "partition")
+
+    def archive(self, url: str, queue: str, lake: str) -> int:
+        """The job, once; the messages that it says it has archived and verified."""
+        scope = read_options({"url": url, "queue": queue}, is_stream=False).scope
+        summary = ArchiveJob(ArchiveOptions(url, Lake.at(lake), scope)).run(self._spark, Silent())
+        if not summary.is_ok:
+            raise ValueError(f"the archive is not what the queue is: {summary.tables['findings']}")
+        return int(summary.figures["messages archived"])
+
+    def write_parquet(self, url: str, queue: str, folder: str) -> int:
+        """The same rows as plain files."""
+        rows = self._spark.read.format("queen").options(url=url, queue=queue).load()
+        return _counted(rows, lambda frame: frame.write.parquet(folder))
+
+    def analyse(self, url: str, queue: str, bucket: str) -> int:
+        """The job, over the last day."""
+        span = make_range(None, None, bucket, now=utc_now())
+        summary = Analytics(Choice(url, queue=queue), span).run(self._spark, Silent())
+        return int(summary.figures["messages"])
 
     def write_ours(self, url: str, queue: str, rows: int, partitions: int) -> int:
         """The sink: staged and published."""
@@ -145,10 +172,30 @@ class Worker:
 
 def _drain(frame: DataFrame) -> int:
     """All columns of all rows, to nowhere but a count."""
+    return _counted(frame, lambda rows: rows.write.format("noop").mode("overwrite").save())
+
+
+def _counted(frame: DataFrame, write: Callable[[DataFrame], None]) -> int:
+    """How many rows were written, without reading them twice."""
     seen = Observation()
-    counted = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
-    counted.write.format("noop").mode("overwrite").save()
+    write(frame.observe(seen, F.count(F.lit(1)).alias("rows")))
     return int(seen.get["rows"])
+
+
+def _aggregated(messages: DataFrame, key: str) -> int:
+    """Parse payloads and sum them up by a key and minute; how many there were."""
+    orders = messages.select(
+        "partition",
+        F.from_json("payload", "customer string, amount double").alias("order"),
+        F.date_trunc("minute", "created_at").alias("minute"),
+    )
+    amount, count = F.sum("order.amount").alias("amount"), F.count("*").alias("count")
+    sums = orders.groupBy(key, "minute").agg(amount, count)
+    # Both are asked for, or Spark would not work out the other one.
+    (row,) = sums.agg(F.sum("count").alias("count"), F.max("amount").alias("amount")).collect()
+    if not row["amount"]:
+        raise ValueError("the payloads have no amounts")
+    return int(row["count"])
 
 
 def _uuid(digits: Any) -> Any:

@@ -14,17 +14,42 @@ FROM queen.push_messages(
     NULL, NULL, ARRAY[cardinality($1::uuid[]) * $2::integer], NULL, 0, false, false, NULL);
 
 -- name: fill
--- $1 a queue, $2 messages for each of its partitions; the trigger moves the lookup rows
+-- $1 a queue, $2 messages for each of its partitions, $3 their age; the trigger moves the lookup rows. Notes are
+-- digests: files of nothing but one letter would be far smaller than those of anybody's messages.
 INSERT INTO queen.messages (partition_id, seq, id, queue_id, created_at, payload)
 SELECT l.partition_id, n.seq,
-       queen.message_id(queen.message_id_prefix(l.partition_id, clock_timestamp()), n.seq), l.queue_id,
-       clock_timestamp(),
+       queen.message_id(queen.message_id_prefix(l.partition_id, clock_timestamp() - $3::interval), n.seq),
+       l.queue_id, clock_timestamp() - $3::interval,
        json_build_object('customer', 'c-' || n.seq % 100, 'order', n.seq, 'amount', n.seq % 1000 / 10.0,
-                         'note', repeat('x', 130))
+                         'note', n.note)
 FROM queen.partition_lookup l
 JOIN queen.queues q ON q.id = l.queue_id
-CROSS JOIN LATERAL (SELECT l.last_seq + i AS seq FROM generate_series(1, $2::integer) AS s (i)) n
+CROSS JOIN LATERAL (
+    SELECT l.last_seq + s.i AS seq,
+           md5('a' || d.key) || md5('b' || d.key) || md5('c' || d.key) || md5('d' || d.key) AS note
+    FROM generate_series(1, $2::integer) AS s (i)
+    CROSS JOIN LATERAL (SELECT l.partition_id::text || l.last_seq + s.i AS key) d
+) n
 WHERE q.name = $1;
+
+-- name: consume
+-- $1 a queue, $2 messages of a step, $3 the last number of each partition that group g has passed. A step is taken
+-- up to a minute after its last message was pushed.
+WITH queue AS (
+    UPDATE queen.queues SET ack_history = true WHERE name = $1 RETURNING id
+), steps AS (
+    INSERT INTO queen.ack_history (queue_id, passed_at, partition_id, consumer_group, first_seq, last_seq, cause,
+                                   completed, dead_lettered, retries)
+    SELECT m.queue_id, m.created_at + make_interval(secs => 1 + abs(hashtext(m.id::text)::bigint) % 59),
+           m.partition_id, 'g', m.seq - $2::integer + 1, m.seq, 'ack', $2::integer, 0, 0
+    FROM queen.messages m
+    JOIN queue q ON q.id = m.queue_id
+    WHERE m.seq % $2::integer = 0 AND m.seq <= $3::bigint
+)
+INSERT INTO queen.partition_consumers (partition_id, consumer_group, queue_id, cursor_seq)
+SELECT l.partition_id, 'g', l.queue_id, $3::bigint
+FROM queen.partition_lookup l
+JOIN queue q ON q.id = l.queue_id;
 
 -- name: settle
 VACUUM (ANALYZE);
@@ -79,6 +104,21 @@ CHECKPOINT;
 
 -- name: count_messages
 SELECT count(*) FROM queen.messages m JOIN queen.queues q ON q.id = m.queue_id WHERE q.name = $1;
+
+-- name: forget_archive
+TRUNCATE queen.archive_marks, queen.archive_positions;
+
+-- name: marked
+-- Messages that are marked as archived, of a queue that has lost none.
+SELECT coalesce(sum(archived_seq), 0)::bigint FROM queen.archive_marks;
+
+-- name: forget_analytics
+DELETE FROM queen.analytics_runs;
+
+-- name: analysed
+-- What the only run says that groups have consumed, and of how many messages it knows how long they took.
+SELECT coalesce(sum(g.consumed), 0)::bigint AS consumed, coalesce(sum(g.measured), 0)::bigint AS measured
+FROM queen.analytics_groups g;
 
 -- name: read_messages
 -- What the data source reads, as others would: all columns by one statement, a condition for each task.
