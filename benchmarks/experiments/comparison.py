@@ -21,6 +21,7 @@ from benchmarks.figures import median, ratios, with_spread
 from queenmq.engine.load import OperationType
 from queenmq.engine.operation import QUEUE_MODE, PopCandidate, ResolveAsk, Scope
 from queenmq.ids import new_lease_id
+from queenmq.server.http import calm_garbage_collector
 from queenmq.settings import Settings
 from queenmq.storage.database import Database
 from queenmq.storage.message_store import PostgresMessageStore
@@ -39,6 +40,7 @@ _SEQUENTIAL = "one call per pop, one connection"
 
 
 async def run(context: Context) -> list[Row]:
+    calm_garbage_collector()  # As the broker does.
     settings = Settings(db_pool_size=_CROWD)
     async with running_database() as bench, bench.connections(2) as pair:
         database = Database(bench.url, settings)
