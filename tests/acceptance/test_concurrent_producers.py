@@ -16,7 +16,7 @@ from tests.support.broker import BrokerProcess, unique
 pytestmark = pytest.mark.slow
 
 _PRODUCERS = 8
-_COUNT = 2_000
+_COUNT = 1_000
 _TOTAL = _PRODUCERS * _COUNT
 #: Pushes of one SQL transaction; the partition is held from the first to the commit.
 _PUSHES_PER_TRANSACTION = 40

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from queenmq.errors import InvalidRequest
@@ -216,8 +217,6 @@ def lake(feed: Feed, spark: SparkSession, database_url: str, tmp_path: Path) -> 
 def test_the_lake_has_what_its_marks_promise(
     lake: str, feed: Feed, spark: SparkSession, database_url: str
 ) -> None:
-    from deltalake import DeltaTable
-
     audit = Audit(Choice(database_url), lake=lake, writes=True)
     feed.push("orders", partition="same")
     feed.execute(
@@ -239,6 +238,31 @@ def test_the_lake_has_what_its_marks_promise(
     assert "another message in the lake" in detail(summary, "changed")
     written = DeltaTable(f"{lake}/audit").to_pyarrow_table().to_pylist()
     assert len(written) == 4, "one that says that nothing was found, three findings"
+
+
+@pytest.mark.timeout(300)
+def test_a_message_removed_before_it_was_archived_is_no_finding_and_one_lost_later_is(
+    lake: str, feed: Feed, spark: SparkSession, database_url: str
+) -> None:
+    audit = Audit(Choice(database_url), lake=lake)
+    fill(feed, "holed")
+    remove = f"SELECT queen.delete_message({_ID}, id::text, 0) FROM queen.messages"
+    feed.execute(f"{remove} WHERE seq = 3 AND partition_id = {_ID}", "holed")
+    run_archive(spark, database_url, lake)
+    # As retention does; what was removed one by one is forgotten with it.
+    feed.execute(f"DELETE FROM queen.messages WHERE partition_id = {_ID}", "holed")
+    feed.execute(
+        f"UPDATE queen.partition_lookup SET first_seq = last_seq + 1 WHERE partition_id = {_ID}",
+        "holed",
+    )
+    feed.execute("DELETE FROM queen.removed_messages")
+    clean = audit.run(spark, Silent())
+    assert clean.is_ok, clean.tables["first findings"].rows
+
+    DeltaTable(f"{lake}/manifest").update({"messages": "6"}, predicate="partition = 'holed'")
+    summary = audit.run(spark, Silent())
+    assert found(summary) == {("marks", "holed")}
+    assert "6 messages were verified, but the lake has 5" in detail(summary, "holed")
 
 
 def test_findings_cannot_be_written_without_a_lake(database_url: str) -> None:

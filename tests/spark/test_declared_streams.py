@@ -206,7 +206,7 @@ def declared(window: str) -> str:
     """
 
 
-@pytest.mark.parametrize("window", ["sliding", "session"])
+@pytest.mark.parametrize("window", ["sliding", pytest.param("session", marks=pytest.mark.jobs)])
 def test_results_and_late_messages_are_all_there_is(run: Run, feed: Feed, window: str) -> None:
     chance = random.Random(window)
     copies = 3 if window == "sliding" else 1

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +29,7 @@ from queenmq.spark.jobs.job import Silent, Summary
 from queenmq.spark.lake import Lake, read_messages
 from queenmq.spark.options import read_options
 from tests.support.feed import Feed
+from tests.support.producers import Producers
 
 LIVE = """
 SELECT q.name AS queue, q.namespace, q.task, p.name AS partition, m.partition_id::text, m.seq,
@@ -99,6 +101,15 @@ async def produce(url: str, seed: int, stop: threading.Event) -> None:
             await (transaction.rollback() if chance.random() < 0.2 else transaction.commit())
     finally:
         await session.close()
+
+
+async def produce_over_http(urls: Sequence[str], queue: str, stop: threading.Event) -> int:
+    """A producer at each broker until told to stop; how many messages were answered."""
+    async with Producers(urls, queue, len(urls)) as producers:
+        while not stop.is_set():
+            await producers.more()
+        await producers.stop()
+    return sum(producers.answered)
 
 
 class ArchiveProcess:

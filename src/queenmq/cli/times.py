@@ -6,34 +6,19 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from queenmq.cli.exits import UsageProblem
-
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_WORDS = {
-    "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
-    "minute": "m", "minutes": "m", "hour": "h", "hours": "h", "day": "d", "days": "d",
-    "week": "w", "weeks": "w",
-}  # fmt: skip
-_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)")
-#: Longer ones are slips of the pen, and would leave the calendar.
-_LONGEST_S = 10 * 365 * 86_400
+from queenmq.durations import parse_seconds
 
 BEGINNING = "1970-01-01T00:00:00Z"
 
 
 def parse_duration(text: str) -> float:
     """Seconds of `30s`, `1h30m`, `2 days`; a bare number counts seconds."""
-    rest, seconds = text.strip().lower(), 0.0
-    if re.fullmatch(r"\d+(\.\d+)?", rest):
-        rest += "s"
-    while rest:
-        part = _PART.match(rest)
-        unit = part and _WORDS.get(part.group(2), part.group(2))
-        if part is None or unit not in _UNITS:
-            raise UsageProblem(f"{text!r} is not a duration; write such as 30s, 15m, 1h30m or 2d")
-        seconds += float(part.group(1)) * _UNITS[unit]
-        rest = rest[part.end() :].strip()
-    if not text.strip() or seconds > _LONGEST_S:
-        raise UsageProblem(f"{text!r} is not a duration of at most ten years; write such as 15m")
+    is_bare = re.fullmatch(r"\s*\d+(\.\d+)?\s*", text)
+    seconds = parse_seconds(f"{text.strip()}s" if is_bare else text)
+    if seconds is None:
+        raise UsageProblem(
+            f"{text!r} is not a duration of at most ten years; write such as 30s, 15m, 1h30m or 2d"
+        )
     return seconds
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from queenmq.durations import parse_seconds
 from queenmq.errors import InvalidRequest
 from queenmq.spark.offsets import parse_time
 
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_LENGTH = re.compile(r"([0-9]{1,9})([smhd])")
 #: A chart has no use for more, and every group of every queue has a row in each.
 BUCKETS_MAX = 2_000
 
@@ -36,17 +34,19 @@ class Range:
 
 def parse_length(text: str, option: str) -> int:
     """`90s`, `5m`, `2h`, `1d` in seconds."""
-    found = _LENGTH.fullmatch(text.strip())
-    seconds = int(found.group(1)) * _UNITS[found.group(2)] if found else 0
-    if seconds < 1:
-        raise InvalidRequest(f"{option} must be a length like 90s, 5m, 2h or 1d, not {text!r}")
-    return seconds
+    seconds = parse_seconds(text) or 0.0
+    if seconds < 1 or seconds % 1:
+        raise InvalidRequest(
+            f"{option} must be a length of whole seconds like 90s, 5m, 2h or 1d, not {text!r}"
+        )
+    return int(seconds)
 
 
 def parse_moment(text: str, option: str, *, now: datetime) -> datetime:
     """A time, or how long ago it was."""
-    if _LENGTH.fullmatch(text.strip()):
-        return now - timedelta(seconds=parse_length(text, option))
+    ago = parse_seconds(text.strip().removesuffix(" ago"))
+    if ago is not None:
+        return now - timedelta(seconds=ago)
     try:
         time = parse_time(text, option).time
     except InvalidRequest:

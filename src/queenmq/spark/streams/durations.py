@@ -1,28 +1,16 @@
-"""Pure: lengths of time as people write them."""
+"""Pure: lengths of time in definitions and in the words of Spark."""
 
 from __future__ import annotations
 
-import re
+from queenmq.durations import parse_seconds
 
-_UNITS_MS = {
-    ("ms", "millisecond", "milliseconds"): 1,
-    ("s", "second", "seconds"): 1_000,
-    ("min", "minute", "minutes"): 60_000,
-    ("h", "hour", "hours"): 3_600_000,
-    ("d", "day", "days"): 86_400_000,
-}
-_WORDS = {word: length for words, length in _UNITS_MS.items() for word in words}
-_FORM = re.compile(r"(\d{1,9})\s*([a-z]+)")
-_LONGEST_MS = 366 * 86_400_000
+_LONGEST_S = 366 * 86_400
 
 
 def parse_duration(text: str) -> int | None:
-    """Milliseconds of `10 minutes`, `90s`, `1 h`; None: that is no length of time."""
-    found = _FORM.fullmatch(text.strip().lower())
-    if not found or found[2] not in _WORDS:
-        return None
-    length = int(found[1]) * _WORDS[found[2]]
-    return length if length <= _LONGEST_MS else None
+    """Milliseconds of `10 minutes`, `90s`, `1h30m`; None: that is no length of time."""
+    seconds = parse_seconds(text)
+    return None if seconds is None or seconds > _LONGEST_S else round(seconds * 1000)
 
 
 def spark_interval(milliseconds: int) -> str:

@@ -239,13 +239,16 @@ def archive(live: DataFrame, lake: DataFrame) -> Checked:
     return Checked("archive", sums.messages or 0, findings)
 
 
-def marks(places: DataFrame, lake: DataFrame) -> Checked:
-    """The lake reaches up to the mark of each partition, without a gap."""
+def marks(places: DataFrame, lake: DataFrame, manifest: DataFrame) -> Checked:
+    """The lake reaches up to the mark of each partition, and has all that was verified.
+
+    A gap by itself says nothing: a message may have been removed before it was archived.
+    """
     marked = places.where("archived_seq > 0")
+    ours = F.broadcast(marked.select("partition_id"))
     held = (
         lake.select(*_KEY)
-        .join(F.broadcast(marked.select("partition_id", "archived_seq")), "partition_id", "inner")
-        .where("seq <= archived_seq")
+        .join(ours, "partition_id", "inner")
         .groupBy("partition_id")
         .agg(
             F.countDistinct("seq").alias("held"),
@@ -253,9 +256,13 @@ def marks(places: DataFrame, lake: DataFrame) -> Checked:
             F.max("seq").alias("high"),
         )
     )
+    verified = manifest.groupBy("partition_id").agg(F.sum("messages").alias("verified"))
     rows = (
         marked.join(held, "partition_id", "left")
-        .where("held IS NULL OR high < archived_seq OR held + removed < archived_seq - low + 1")
+        .join(verified, "partition_id", "left")
+        .where(
+            "held IS NULL OR high + removed < archived_seq OR verified IS NULL OR held < verified"
+        )
         .orderBy("queue", "partition")
         .limit(KEPT_MAX)
         .collect()
@@ -267,9 +274,10 @@ def marks(places: DataFrame, lake: DataFrame) -> Checked:
             row.partition,
             None,
             row.archived_seq,
-            f"marked up to {row.archived_seq}, but the lake has "
+            f"marked up to {row.archived_seq}, {row.verified or 0} messages were verified, but the"
+            " lake has "
             + (
-                "nothing of it"
+                "none of them"
                 if row.held is None
                 else f"{row.held} messages from {row.low} to {row.high}"
             ),

@@ -134,7 +134,7 @@ class _Round:
         self._tell("comparing with the lake", 4)
         done.append(c.archive(live, lake))
         self._tell("looking at the marks", 5)
-        return [*done, c.marks(places, lake)]
+        return [*done, c.marks(places, lake, self._manifest())]
 
     def _tell(self, what: str, done: int) -> None:
         self._progress.tell(what, done, _STAGES)
@@ -149,6 +149,12 @@ class _Round:
 
         table = open_table(self._table.lake)
         return read_messages(self._spark, table, queues=self._ground.found.names)
+
+    def _manifest(self) -> DataFrame:
+        from queenmq.spark.lake.manifest import read_manifest
+
+        assert self._table is not None
+        return read_manifest(self._spark, self._table.lake)
 
     def _deliveries(self, cursors: DataFrame) -> Checked:
         from queenmq.spark.jobs.audit import checks as c
