@@ -42,8 +42,8 @@ async def test_answer_has_the_documented_fields(api: Api) -> None:
     (place,) = found["partitions"]
     assert set(place) == {
         "partition", "partitionId", "state", "backlog", "nextTransactionId", "oldestMessage",
-        "leaseId", "leaseExpiresAt", "leasedMessages", "retryCount", "retryAt", "expiredLeases",
-        "blockedTransactionId", "lastConsumedAt",
+        "leaseId", "leaseExpiresAt", "leasedMessages", "retryCount", "retryAt", "lastError",
+        "expiredLeases", "blockedTransactionId", "lastConsumedAt",
     }  # fmt: skip
     assert (place["state"], place["leaseId"]) == ("leased", message["leaseId"])
     assert (place["leasedMessages"], place["nextTransactionId"]) == (1, message["transactionId"])
@@ -78,6 +78,21 @@ async def test_delay_window_and_retry_are_told(api: Api) -> None:
     found = await why(api, queue)
     assert found["findings"][0]["code"] == "retry_delayed"
     assert (found["partitions"][0]["retryCount"], found["partitions"][0]["state"]) == (1, "waiting")
+
+
+async def test_last_error_is_told_until_the_message_has_passed(api: Api) -> None:
+    queue = unique()
+    await api.push(queue, 1, 2, 3)
+    await api.ack(*await api.pop(queue), status="failed", error="first")
+    (message,) = await api.pop(queue)
+    await api.ack(message, status="failed", error="disk full" + 2_000 * "!")
+    found = await why(api, queue)
+    assert found["partitions"][0]["lastError"] == "disk full" + 991 * "!"
+    assert "the last try failed: disk full!" in found["summary"]
+    again, _ = await api.pop(queue, batch=2)
+    assert (await why(api, queue))["partitions"][0]["lastError"].startswith("disk full")
+    await api.ack(again)
+    assert (await why(api, queue))["partitions"][0]["lastError"] is None
 
 
 async def test_groups_have_their_own_reasons(api: Api) -> None:

@@ -135,7 +135,7 @@ def _blocked(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
 
 def _leased(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     return (
-        f"partition {one.partition!r} is leased: {_lease(facts, one)}",
+        f"partition {one.partition!r} is leased: {_lease(facts, one)}{_tried(one)}",
         "wait for its acks or its end; if consumers die often, lower leaseTime",
     )
 
@@ -164,9 +164,14 @@ def _retry(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     assert one.retry_at is not None
     return (
         f"partition {one.partition!r} waits to redeliver message {one.oldest_id!r} after failure"
-        f" {one.retry_count} of {facts.retry_limit + 1}; {_age(one.retry_at, facts.now)} are left",
-        "wait, or lower retryDelay; the consumers' logs say why it fails",
+        f" {one.retry_count} of {facts.retry_limit + 1}; {_age(one.retry_at, facts.now)} are left"
+        f"{_tried(one)}",
+        "wait, or lower retryDelay; the consumers' logs may say more",
     )
+
+
+def _tried(one: PartitionFacts) -> str:
+    return f"; the last try failed: {one.retry_error}" if one.retry_error else ""
 
 
 def _window(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
@@ -190,7 +195,7 @@ def _ready(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     since = f", the next since {_age(facts.now, one.oldest_at)}" if one.oldest_at else ""
     return (
         f"partition {one.partition!r} has {_count(one.backlog, 'message', 'messages')} that a pop"
-        f" would get now{since}",
+        f" would get now{since}{_tried(one)}",
         "nothing holds it: start consumers, or more of them",
     )
 

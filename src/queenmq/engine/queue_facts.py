@@ -32,6 +32,8 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
     lease_messages: int | None = None
     retry_count: int = 0
     retry_at: datetime | None = None
+    #: What the consumer said that failed last, of the message that comes again.
+    retry_error: str | None = None
     expiry_count: int = 0
     is_solo: bool = False
     blocked_id: str | None = None

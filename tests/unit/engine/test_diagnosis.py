@@ -128,6 +128,13 @@ def test_retry_names_message_failures_and_time_left() -> None:
     assert "'m1'" in message and "failure 2 of 4" in message and "30.0 s" in message
 
 
+@pytest.mark.parametrize("state", ["waiting", "leased", "ready"])
+def test_the_last_error_is_told_wherever_a_message_comes_again(state: str) -> None:
+    until = {"waiting": {"retry_at": ago(-30)}, "leased": {"lease_expires_at": ago(-30)}}
+    facts = queue(place(state=state, retry_error="disk full", **until.get(state, {})))
+    assert "the last try failed: disk full" in diagnose(facts, BROKER)[0].message
+
+
 def test_window_runs_from_the_newest_message() -> None:
     facts = queue(place(state="waiting", newest_at=ago(4)), window_buffer=10)
     assert "6.0 s are left" in finding("window_buffer", facts).message

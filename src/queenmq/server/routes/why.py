@@ -115,6 +115,7 @@ def _partition(one: PartitionFacts) -> dict[str, Any]:
         "leasedMessages": one.lease_messages,
         "retryCount": one.retry_count,
         "retryAt": iso_or_none(one.retry_at),
+        "lastError": one.retry_error,
         "expiredLeases": one.expiry_count,
         "blockedTransactionId": one.blocked_id,
         "lastConsumedAt": iso_or_none(one.last_consumed_at),

@@ -38,6 +38,8 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
+    -- The rest of a longer error is only in a dead letter.
+    c_error_length CONSTANT integer := 1000;
     v_now timestamptz;
 BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
@@ -123,6 +125,8 @@ BEGIN
                              WHEN d.pass_seq < pc.retry_seq THEN pc.retry_seq END,
             retry_count = CASE WHEN d.stop_seq IS NOT NULL THEN d.stop_retries
                                WHEN d.pass_seq < pc.retry_seq THEN pc.retry_count ELSE 0 END,
+            retry_error = CASE WHEN d.stop_seq IS NOT NULL THEN d.stop_error
+                               WHEN d.pass_seq < pc.retry_seq THEN pc.retry_error END,
             retry_at = CASE WHEN d.stop_seq IS NOT NULL AND d.retry_delay > 0
                             THEN v_now + make_interval(secs => d.retry_delay / 1000.0) END,
             expiry_count = CASE WHEN d.pass_seq IS NULL THEN pc.expiry_count ELSE 0 END,
@@ -147,7 +151,9 @@ BEGIN
             SELECT s.partition_id, s.consumer_group, s.retry_delay, s.ack_history, max(s.pass_seq) AS pass_seq,
                    max(s.stop_seq) AS stop_seq,
                    max(s.retries + (s.status = 'failed')::integer) FILTER (WHERE s.seq = s.stop_seq)
-                       AS stop_retries
+                       AS stop_retries,
+                   max(left(nullif(s.error, ''), c_error_length)) FILTER (WHERE s.seq = s.stop_seq)
+                       AS stop_error
             FROM settled s
             GROUP BY s.partition_id, s.consumer_group, s.retry_delay, s.ack_history
         ) d

@@ -54,6 +54,7 @@ BEGIN
     WITH pending AS MATERIALIZED (
         SELECT f.partition_id, f.due_at, l.first_seq, l.last_seq, l.last_message_created_at, c.consumer_group,
                c.lease_id, c.lease_acquired_at, c.lease_expires_at, c.lease_end_seq, c.retry_at, c.retry_count,
+               c.retry_seq, c.retry_error,
                c.expiry_count, c.solo_until_seq, c.blocked_seq, c.last_consumed_at,
                CASE WHEN f.due_at <= v_now THEN 'ready' WHEN f.why = 'l' THEN 'leased'
                     WHEN f.why = 'b' THEN 'blocked' ELSE 'waiting' END AS state,
@@ -96,6 +97,7 @@ BEGIN
                 'lease_acquired_at', s.lease_acquired_at, 'lease_expires_at', s.lease_expires_at,
                 'lease_messages', CASE WHEN s.lease_expires_at IS NOT NULL THEN s.lease_end_seq - s.after_seq END,
                 'retry_count', coalesce(s.retry_count, 0), 'retry_at', s.retry_at,
+                'retry_error', CASE WHEN s.retry_seq > s.after_seq THEN s.retry_error END,
                 'expiry_count', coalesce(s.expiry_count, 0),
                 'is_solo', coalesce(s.solo_until_seq > s.after_seq, false),
                 'blocked_id', (SELECT coalesce(b.transaction_id, b.id::text) FROM queen.messages b
