@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
@@ -263,6 +264,13 @@ def test_a_message_removed_before_it_was_archived_is_no_finding_and_one_lost_lat
     summary = audit.run(spark, Silent())
     assert found(summary) == {("marks", "holed")}
     assert "6 messages were verified, but the lake has 5" in detail(summary, "holed")
+
+    shutil.rmtree(f"{lake}/manifest")
+    assert found(audit.run(spark, Silent())) == {
+        ("marks", name) for name in ("same", "changed", "removed", "holed")
+    }
+    feed.execute("DELETE FROM queen.archive_marks")
+    assert audit.run(spark, Silent()).is_ok, "what is not marked need not be verified"
 
 
 def test_findings_cannot_be_written_without_a_lake(database_url: str) -> None:

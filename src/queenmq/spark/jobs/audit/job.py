@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from queenmq.clock import utc_now
-from queenmq.errors import InvalidRequest
+from queenmq.errors import InvalidRequest, NotFound
 from queenmq.spark.failures import spark_failures
 from queenmq.spark.jobs.analytics.inputs import Inputs, Queue, Scene
 from queenmq.spark.jobs.analytics.results import write_table
@@ -154,7 +154,11 @@ class _Round:
         from queenmq.spark.lake.manifest import read_manifest
 
         assert self._table is not None
-        return read_manifest(self._spark, self._table.lake)
+        try:
+            return read_manifest(self._spark, self._table.lake)
+        except NotFound:
+            # Nothing was verified there: right as long as nothing is marked.
+            return self._spark.createDataFrame([], "partition_id string, messages bigint")
 
     def _deliveries(self, cursors: DataFrame) -> Checked:
         from queenmq.spark.jobs.audit import checks as c

@@ -80,6 +80,7 @@ BEGIN
                g.after_seq, g.end_seq, g.attempts,
                NULL::text, NULL::text, NULL::bigint, NULL::boolean, NULL::text
         FROM unnest(v_grants) g
+        -- All but v_reads.
         WHERE g.outcome <> 'granted' OR (g.lease_id IS NOT NULL AND g.end_seq - g.after_seq > p_apart_count);
     END IF;
 
