@@ -18,6 +18,7 @@ from xdist.scheduler import LoadFileScheduling
 from queenmq.storage.embedded import EmbeddedPostgres
 from queenmq.storage.migrator import migrate
 from tests.support.broker import Api, BrokerProcess, running_broker
+from tests.support.own_postgres import OwnPostgres, made_cluster, running_copy
 
 _databases = itertools.count(1)
 _TEMPLATE = "template_queen"
@@ -45,6 +46,20 @@ def postgres() -> Iterator[EmbeddedPostgres]:
             yield server
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Path]:
+    """A server with our schema, to be copied."""
+    with made_cluster() as home:
+        yield home
+
+
+@pytest.fixture
+def server(cluster: Path) -> Iterator[OwnPostgres]:
+    """A PostgreSQL server of the test's own, which it may stop, hang and break."""
+    with running_copy(cluster) as own:
+        yield own
 
 
 def _with_database(url: str, name: str) -> str:

@@ -16,7 +16,7 @@ from queenmq.storage.push_journal import to_record
 from queenmq.storage.spool import Spool
 from tests.acceptance.load import Answer, Wire, pop_path, wires
 from tests.support.broker import SOON_S, BrokerProcess, unique
-from tests.support.own_postgres import OwnPostgres, made_cluster, running_copy
+from tests.support.own_postgres import OwnPostgres
 from tests.support.producers import Producers, pop_all
 from tests.support.waiting import wait_until_async
 
@@ -27,19 +27,6 @@ StartBroker = Callable[..., BrokerProcess]
 _PRODUCERS = 8
 #: A hanging server is noticed soon, and so is a call that will not come back.
 _QUICK = {"QUEEN_DB_HANG_MS": "500"}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Path]:
-    with made_cluster() as home:
-        yield home
-
-
-@pytest.fixture
-def server(cluster: Path) -> Iterator[OwnPostgres]:
-    """A PostgreSQL server of the test's own."""
-    with running_copy(cluster) as own:
-        yield own
 
 
 @pytest.fixture

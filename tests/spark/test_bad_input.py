@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -24,7 +23,7 @@ from queenmq.spark.sink_rows import staged_batches
 from queenmq.spark.sink_store import Stage, open_store, publish
 from queenmq.storage.embedded import EmbeddedPostgres
 from tests.support.feed import Feed
-from tests.support.own_postgres import OwnPostgres, made_cluster, running_copy
+from tests.support.own_postgres import OwnPostgres
 from tests.support.staging import staged, stored
 
 pytestmark = [pytest.mark.db, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -129,20 +128,6 @@ async def test_a_role_without_rights_writes_nothing(
 
 
 # The server.
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Path]:
-    """A server with our schema, to be copied."""
-    with made_cluster() as home:
-        yield home
-
-
-@pytest.fixture
-def server(cluster: Path) -> Iterator[OwnPostgres]:
-    """A server of the test's own."""
-    with running_copy(cluster) as running:
-        yield running
 
 
 def stage(url: str, rows: int) -> Stage:
