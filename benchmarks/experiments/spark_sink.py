@@ -1,8 +1,9 @@
 """How fast Spark writes to a queue: our sink, JDBC appends, and pushes over HTTP.
 
 Our sink stores each batch whole and once, in order, numbered, without repeats. JDBC appends do
-nothing of that: one side is a table without an index, the other one has the columns and indexes
-that messages have. Inserts of JDBC are also measured joined into statements of many rows.
+nothing of that. One of their tables has the columns and indexes that messages have: that is the
+side to compare with. The other one has no index, so that nobody could consume from it: what the
+indexes cost. Inserts of JDBC are also measured joined into statements of many rows.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _APPENDS = {
     _INDEXED: ("write_jdbc_indexed", False),
     _INDEXED_JOINED: ("write_jdbc_indexed", True),
 }
-_TARGETS = {_JDBC: 1.3, _INDEXED: 1.3}
+_TARGETS = {_INDEXED: 1.3}
 _PAYLOAD = {"id": 4711, "customer": "c" * 32, "note": "x" * 130}
 
 

@@ -23,7 +23,7 @@ from tests.isolation.sessions import (
 )
 from tests.support.broker import SOON_S, unique
 from tests.support.operations import claim, enqueue, give_back, run
-from tests.support.staging import Published, Row, Stage, publish, stage, staged, stored
+from tests.support.staging import SLICE, Published, Row, Stage, publish, stage, staged, stored
 
 QUERY = "stream:test"
 _SWEEP = load_queries("admin")
@@ -54,10 +54,10 @@ async def test_payloads_are_stored_as_they_were_written(database: asyncpg.Connec
     stage_id = uuid4()
     text = '{ "b":1, "a" : "\\u0000 é" }'
     await database.execute(
-        "INSERT INTO queen.spark_staging (stage_id, ordinal, queue, partition, payload)"
+        "INSERT INTO queen.spark_staging (stage_id, ordinal, queue, partition, payloads)"
         " VALUES ($1, 1, 'q', 'p', $2)",
         stage_id,
-        text,
+        [text],
     )
     await publish(database, QUERY, 0, Stage(stage_id, 1))
     assert await database.fetchval("SELECT payload::text FROM queen.messages") == text
@@ -108,13 +108,13 @@ async def test_order_is_that_of_the_stages_as_given_and_of_rows_within(
 
 async def _first_payload(session: asyncpg.Connection, stage_id: UUID) -> str:
     payload: str = await session.fetchval(
-        "SELECT payload FROM queen.spark_staging WHERE stage_id = $1 ORDER BY ordinal LIMIT 1",
+        "SELECT payloads[1] FROM queen.spark_staging WHERE stage_id = $1 ORDER BY ordinal LIMIT 1",
         stage_id,
     )
     return payload
 
 
-async def test_order_holds_over_many_inner_calls(database: asyncpg.Connection) -> None:
+async def test_order_holds_over_many_lists(database: asyncpg.Connection) -> None:
     chance = random.Random(11)
     rows = [Row("q", n, f"p{chance.randrange(700)}") for n in range(23_000)]
     half = len(rows) // 2
@@ -129,7 +129,7 @@ async def test_order_holds_over_many_inner_calls(database: asyncpg.Connection) -
     assert await _messages(database) == len(rows)
 
 
-async def test_large_payloads_are_split_by_size(database: asyncpg.Connection) -> None:
+async def test_payloads_may_be_large(database: asyncpg.Connection) -> None:
     rows = [Row("q", "x" * 2_000_000 + str(n), f"p{n % 3}") for n in range(20)]
     assert (await publish(database, QUERY, 0, await stage(database, *rows))).stored == 20
     assert len(await stored(database, "q")) == 20
@@ -250,7 +250,7 @@ async def test_a_queue_at_its_maximum_refuses_the_whole_batch(
     assert (await publish(database, QUERY, 0, one)).stored == 9
 
 
-async def test_the_room_of_a_queue_is_shared_by_all_inner_calls(
+async def test_the_room_of_a_queue_is_shared_by_all_lists(
     database: asyncpg.Connection,
 ) -> None:
     await configure(database, "small", max_size=7_000)
@@ -274,6 +274,58 @@ async def test_rows_go_behind_operations_that_wait(database: asyncpg.Connection)
         await run(database, claimed)
     assert await stored(database, "q", "busy") == ["earlier", *([n, "busy"] for n in range(3))]
     assert (await publish(database, QUERY, 0, one)).is_repeat
+
+
+async def test_what_waits_becomes_few_operations(database: asyncpg.Connection) -> None:
+    (busy,) = await ensure(database, "q", "busy")
+    await enqueue(database, busy, "earlier")
+    trace_ids = [uuid4() if n % 3 else None for n in range(12_000)]
+    rows = [Row("q", n, "busy", None, trace_id) for n, trace_id in enumerate(trace_ids)]
+    assert (await publish(database, QUERY, 0, await stage(database, *rows))).queued == len(rows)
+    sizes = await database.fetch(
+        "SELECT item_count FROM queen.operation_queue WHERE item_count > 1 ORDER BY seq"
+    )
+    assert len(sizes) == 3
+    assert max(size for (size,) in sizes) < 5_000 + SLICE
+    while (claimed := await claim(database)).rows:
+        await run(database, claimed)
+    assert await stored(database, "q", "busy") == ["earlier", *range(len(rows))]
+    found = await database.fetch("SELECT trace_id FROM queen.messages ORDER BY seq OFFSET 1")
+    assert [one for (one,) in found] == trace_ids
+
+
+async def test_repeats_keep_what_belongs_to_the_others(database: asyncpg.Connection) -> None:
+    traces = [uuid4() for _ in range(5)]
+    rows = [
+        Row("q", "first", "a", "tx-1"),
+        Row("q", "repeat", "a", "tx-1", traces[1]),
+        Row("q", "nameless", "a", None, traces[2]),
+        Row("q", "second", "a", "tx-2", traces[3]),
+        Row("q", "nameless too", "a"),
+    ]
+    assert await publish(database, QUERY, 0, await stage(database, *rows)) == Published(
+        False, 4, 1, 0
+    )
+    found = await database.fetch(
+        "SELECT payload::jsonb #>> '{}', transaction_id, trace_id FROM queen.messages ORDER BY seq"
+    )
+    assert [tuple(row) for row in found] == [
+        (row.payload, row.transaction_id, row.trace_id) for row in rows if row.payload != "repeat"
+    ]
+
+
+@pytest.mark.parametrize("column", ["transaction_ids", "trace_ids"])
+async def test_lists_of_other_lengths_cannot_be_staged(
+    database: asyncpg.Connection, column: str
+) -> None:
+    with pytest.raises(asyncpg.CheckViolationError, match="spark_staging_check"):
+        await database.execute(
+            f"INSERT INTO queen.spark_staging (stage_id, ordinal, queue, partition, payloads,"
+            f" {column}) VALUES ($1, 0, 'q', 'p', $2, $3)",
+            uuid4(),
+            ["1", "2"],
+            ["x"],
+        )
 
 
 async def test_too_many_waiting_operations_refuse_the_batch(database: asyncpg.Connection) -> None:
@@ -313,13 +365,13 @@ async def test_an_operation_queued_while_a_batch_is_published_comes_after_it(
 async def test_a_stage_that_is_not_what_its_task_counted_is_refused(
     database: asyncpg.Connection, missing: str
 ) -> None:
-    one = await stage(database, *(Row("q", n) for n in range(4)))
+    one = await stage(database, *(Row("q", n) for n in range(3 * SLICE)))
     if missing == "all":
         await database.execute("TRUNCATE queen.spark_staging")
     elif missing == "some":
-        await database.execute("DELETE FROM queen.spark_staging WHERE ordinal = 2")
+        await database.execute("DELETE FROM queen.spark_staging WHERE ordinal = 1")
     else:
-        one = Stage(one.id, 3)
+        one = Stage(one.id, one.count - 1)
     with pytest.raises(asyncpg.PostgresError) as caught:
         await publish(database, QUERY, 0, one)
     assert caught.value.sqlstate == "QN020"
@@ -408,7 +460,7 @@ async def test_discarding_removes_the_named_stages_only(database: asyncpg.Connec
 async def test_the_sweep_takes_old_stages_whole_and_leaves_young_ones(
     database: asyncpg.Connection,
 ) -> None:
-    old = [await stage(database, *(Row("q", n) for n in range(4))) for _ in range(3)]
+    old = [await stage(database, *(Row("q", n) for n in range(4 * SLICE))) for _ in range(3)]
     young = await stage(database, *(Row("q", n) for n in range(5)))
     await database.execute(
         "UPDATE queen.spark_staging SET created_at = now() - interval '25 hours'"

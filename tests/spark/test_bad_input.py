@@ -18,8 +18,9 @@ from queenmq.ids import random_uuid
 from queenmq.spark.batch_reader import QueenBatchReader
 from queenmq.spark.offsets import DataLoss
 from queenmq.spark.options import read_options
+from queenmq.spark.sink_lists import make_lists
 from queenmq.spark.sink_options import parse_sink_options
-from queenmq.spark.sink_rows import staged_batches
+from queenmq.spark.sink_rows import checked_batches
 from queenmq.spark.sink_store import Stage, open_store, publish
 from queenmq.storage.embedded import EmbeddedPostgres
 from tests.support.feed import Feed
@@ -139,7 +140,7 @@ def stage(url: str, rows: int) -> Stage:
     payloads = pa.record_batch({"payload": pa.repeat(f'"{"x" * 300}"', _ROWS)})
     batches = (payloads.slice(0, min(_ROWS, rows - done)) for done in range(0, rows, _ROWS))
     with open_store(url) as store:
-        for batch in staged_batches(batches, options, stage_id):
+        for batch, _ in make_lists(checked_batches(batches, options), stage_id):
             store.stage(batch)
     return Stage(str(stage_id), rows)
 

@@ -1,10 +1,11 @@
-"""The documented read-only role reads everything and writes nothing; other roles are told."""
+"""The documented roles can do what they are for; others are told."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -13,7 +14,13 @@ from queenmq.spark.options import read_options
 from queenmq.spark.stream_reader import QueenStreamReader
 from tests.support.feed import Feed
 from tests.support.plain_sql import documented_sql
+from tests.support.staging import Published, Row, publish, stage
 
+#: An operation that waits in the only partition.
+_WAITING = (
+    "SELECT FROM queen.partitions p CROSS JOIN LATERAL queen.queue_push(ARRAY[p.id], '{1}', NULL,"
+    " NULL, '{1}', NULL, NULL, '{1}', '{0}', '{false}', 10)"
+)
 ALL = ReadAllAvailable()
 Maker = Callable[..., QueenStreamReader]
 
@@ -21,11 +28,23 @@ Maker = Callable[..., QueenStreamReader]
 @pytest.fixture
 def stranger(feed: Feed) -> Iterator[str]:
     """The URL of a role without any right."""
-    feed.execute("CREATE ROLE spark_reader LOGIN PASSWORD 'local'")
+    yield from role(feed, "spark_reader")
+
+
+@pytest.fixture
+def writer(feed: Feed) -> Iterator[str]:
+    """The URL of the documented role for writing."""
+    for url in role(feed, "spark_writer"):
+        grant(feed, "A role for writing", page="spark-sink.md")
+        yield url
+
+
+def role(feed: Feed, name: str) -> Iterator[str]:
+    feed.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'local'")
     parts = urlsplit(feed.url)
-    yield feed.url.replace(f"//{parts.netloc}", "//spark_reader:local@")
-    feed.execute("DROP OWNED BY spark_reader")
-    feed.execute("DROP ROLE spark_reader")
+    yield feed.url.replace(f"//{parts.netloc}", f"//{name}:local@")
+    feed.execute(f"DROP OWNED BY {name}")
+    feed.execute(f"DROP ROLE {name}")
 
 
 @pytest.fixture
@@ -39,8 +58,8 @@ def make(stranger: str, request: pytest.FixtureRequest) -> Maker:
     return reader
 
 
-def grant(feed: Feed, heading: str) -> None:
-    for statement in documented_sql("spark.md", heading).split(";"):
+def grant(feed: Feed, heading: str, page: str = "spark.md") -> None:
+    for statement in documented_sql(page, heading).split(";"):
         if statement.strip() and "CREATE ROLE" not in statement:
             feed.execute(statement)
 
@@ -74,3 +93,23 @@ def test_a_role_without_rights_is_told_so(feed: Feed, make: Maker) -> None:
     with pytest.raises(StorageRejected, match="may not read") as error:
         make().initialOffset()
     assert "\n" not in str(error.value) and "local" not in str(error.value)
+
+
+def test_the_documented_role_can_write(feed: Feed, writer: str) -> None:
+    async def write() -> list[Published]:
+        session = await asyncpg.connect(writer)
+        try:
+            again = Row("orders", 2, "a", "tx-1")
+            stages = [
+                await stage(session, Row("orders", 1, "a", "tx-1"), again, Row("bounded", 3)),
+                await stage(session, again, Row("orders", 4, "busy")),
+            ]
+            return [await publish(session, "stream:test", n, one) for n, one in enumerate(stages)]
+        finally:
+            await session.close()
+
+    feed.push("orders", 0, partition="busy")
+    feed.execute(_WAITING)
+    feed.push("bounded")
+    feed.execute("UPDATE queen.queues SET max_size = 10 WHERE name = 'bounded'")
+    assert feed.run(write()) == [Published(False, 2, 1, 0), Published(False, 0, 1, 1)]

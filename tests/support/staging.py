@@ -9,7 +9,17 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-_COLUMNS = ["stage_id", "ordinal", "queue", "partition", "payload", "transaction_id", "trace_id"]
+_COLUMNS = (
+    "stage_id",
+    "ordinal",
+    "queue",
+    "partition",
+    "payloads",
+    "transaction_ids",
+    "trace_ids",
+)
+#: Rows that are made lists of at a time: so few that lists are many, and partitions have several.
+SLICE = 7
 
 
 class Row(NamedTuple):
@@ -41,22 +51,33 @@ class Published(NamedTuple):
 async def stage(session: asyncpg.Connection, *rows: Row) -> Stage:
     """What one task does."""
     stage_id = uuid4()
-    records = [
-        (
-            stage_id,
-            ordinal,
-            row.queue,
-            row.partition,
-            json.dumps(row.payload),
-            row.transaction_id,
-            row.trace_id,
-        )
-        for ordinal, row in enumerate(rows)
-    ]
+    lists = [one for n in range(0, len(rows), SLICE) for one in _lists(rows[n : n + SLICE])]
     await session.copy_records_to_table(
-        "spark_staging", schema_name="queen", columns=_COLUMNS, records=records
+        "spark_staging",
+        schema_name="queen",
+        columns=_COLUMNS,
+        records=[(stage_id, ordinal, *one) for ordinal, one in enumerate(lists)],
     )
     return Stage(stage_id, len(rows))
+
+
+def _lists(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.queue, row.partition), []).append(row)
+    return [
+        (
+            *place,
+            [json.dumps(row.payload) for row in same],
+            _or_none([row.transaction_id for row in same]),
+            _or_none([row.trace_id and str(row.trace_id) for row in same]),
+        )
+        for place, same in found.items()
+    ]
+
+
+def _or_none(values: list[str | None]) -> list[str | None] | None:
+    return values if any(values) else None
 
 
 async def publish(
@@ -75,8 +96,10 @@ async def publish(
 
 
 async def staged(session: asyncpg.Connection) -> int:
-    """How many rows are staged."""
-    count: int = await session.fetchval("SELECT count(*) FROM queen.spark_staging")
+    """How many messages are staged."""
+    count: int = await session.fetchval(
+        "SELECT coalesce(sum(cardinality(payloads)), 0) FROM queen.spark_staging"
+    )
     return count
 
 

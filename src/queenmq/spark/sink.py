@@ -24,8 +24,9 @@ from pyspark.sql.datasource import (
 from queenmq.errors import InvalidRequest, QueenError
 from queenmq.ids import random_uuid
 from queenmq.spark import sink_store
+from queenmq.spark.sink_lists import make_lists
 from queenmq.spark.sink_options import SinkOptions, parse_sink_options
-from queenmq.spark.sink_rows import staged_batches
+from queenmq.spark.sink_rows import checked_batches
 from queenmq.spark.sink_store import Stage, open_store
 
 logger = logging.getLogger(__name__)
@@ -114,11 +115,11 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
     with contextlib.ExitStack() as stack:
         store = None
         try:
-            for batch in staged_batches(batches, options, stage_id):
+            for batch, messages in make_lists(checked_batches(batches, options), stage_id):
                 # Not before there is a row: most tasks of a small batch have none.
                 store = store or stack.enter_context(open_store(options.url))
                 store.stage(batch)
-                rows += batch.num_rows
+                rows += messages
         except BaseException:
             if store and rows:
                 # Else the sweep does it. What went wrong is told, not this.

@@ -1,4 +1,4 @@
-"""Turns Arrow batches of a DataFrame into batches for queen.spark_staging, and finds bad rows.
+"""Turns Arrow batches of a DataFrame into batches of messages to write, and finds bad rows.
 
 A batch is first looked at as a whole. Only when something is wrong with it, its rows are gone
 through one by one, to say which ones and why.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 import msgspec
 import pyarrow as pa
@@ -17,24 +16,18 @@ import pyarrow.compute as pc
 
 from queenmq.errors import InvalidRequest
 from queenmq.ids import parse_uuid
-from queenmq.spark.sink_options import NAME_BYTES_MAX, NAME_LENGTH_MAX, SinkOptions, name_problem
+from queenmq.spark.sink_options import (
+    COLUMNS,
+    NAME_BYTES_MAX,
+    NAME_LENGTH_MAX,
+    SinkOptions,
+    name_problem,
+)
 
-#: Rows per COPY of what was sorted.
+#: Rows per batch of what was sorted.
 _ROWS = 10_000
 #: A value in an error message is cut here.
 _SHOWN = 60
-_SCHEMA = pa.schema(
-    [
-        ("stage_id", pa.binary(16)),
-        ("ordinal", pa.int64()),
-        ("queue", pa.string()),
-        ("partition", pa.string()),
-        ("payload", pa.string()),
-        ("transaction_id", pa.string()),
-        # As it travels: sixteen bytes are what a uuid column takes.
-        ("trace_id", pa.binary(16)),
-    ]
-)
 _json = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -49,28 +42,17 @@ class _Row:
     trace_id: bytes | None
 
 
-def staged_batches(
-    batches: Iterable[pa.RecordBatch], options: SinkOptions, stage_id: UUID
+def checked_batches(
+    batches: Iterable[pa.RecordBatch], options: SinkOptions
 ) -> Iterator[pa.RecordBatch]:
-    """The rows as they are to be staged, numbered in their order."""
-    ordinal = 0
+    """The rows in the order and with the columns, all text, in which they are to be written."""
     for batch in _sorted(batches, options.sort_within):
         if batch.num_rows == 0:
             continue
         columns = _columns(batch, options)
         if not _is_clean(columns):
             columns = _sorted_out(batch, columns, options)
-        count = batch.num_rows
-        yield pa.record_batch(
-            [
-                pa.repeat(pa.scalar(stage_id.bytes, pa.binary(16)), count),
-                pa.array(range(ordinal, ordinal + count), pa.int64()),
-                *(columns[name] for name in _SCHEMA.names[2:6]),
-                _uuid_bytes(columns["trace_id"]),
-            ],
-            schema=_SCHEMA,
-        )
-        ordinal += count
+        yield pa.record_batch(columns)
 
 
 def _sorted(batches: Iterable[pa.RecordBatch], names: tuple[str, ...]) -> Iterable[pa.RecordBatch]:
@@ -95,7 +77,7 @@ def _sorted(batches: Iterable[pa.RecordBatch], names: tuple[str, ...]) -> Iterab
 def _columns(batch: pa.RecordBatch, options: SinkOptions) -> dict[str, pa.Array]:
     constants = {"queue": options.queue, "partition": options.partition}
     columns = {}
-    for name in _SCHEMA.names[2:]:
+    for name in COLUMNS:
         if name in options.columns:
             columns[name] = batch.column(name).cast(pa.string())
         elif (value := constants.get(name)) is not None:
@@ -136,20 +118,11 @@ def _are_uuids(array: pa.Array) -> bool:
     return all(text is None or parse_uuid(text) for text in array.to_pylist())
 
 
-def _uuid_bytes(array: pa.Array) -> pa.Array:
-    if array.null_count == len(array):
-        return pa.nulls(len(array), pa.binary(16))
-    return pa.array(
-        [None if text is None else UUID(text).bytes for text in array.to_pylist()], pa.binary(16)
-    )
-
-
 def _sorted_out(
     batch: pa.RecordBatch, columns: dict[str, pa.Array], options: SinkOptions
 ) -> dict[str, pa.Array]:
     """The columns with dead letters in the place of bad rows; an error where none are wanted."""
-    names = _SCHEMA.names[2:]
-    raw = [columns[name].cast(pa.binary()).to_pylist() for name in names]
+    raw = [columns[name].cast(pa.binary()).to_pylist() for name in COLUMNS]
     rows = [_Row(*values) for values in zip(*raw, strict=True)]
     for place, row in enumerate(rows):
         problem = _problem(row)
@@ -160,7 +133,7 @@ def _sorted_out(
         rows[place] = _dead_letter(row, problem, batch.slice(place, 1), options)
     return {
         name: pa.array([getattr(row, name) for row in rows], pa.binary()).cast(pa.string())
-        for name in names
+        for name in COLUMNS
     }
 
 

@@ -1,11 +1,10 @@
-"""Arrow batches become staged ones, and bad rows are found, named or set aside."""
+"""Rows are made fit to be written, and bad ones are found, named or set aside."""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
 
 import pytest
 
@@ -13,9 +12,8 @@ pa = pytest.importorskip("pyarrow", reason="needs the spark extra")
 
 from queenmq.errors import InvalidRequest  # noqa: E402
 from queenmq.spark.sink_options import SinkOptions  # noqa: E402
-from queenmq.spark.sink_rows import staged_batches  # noqa: E402
+from queenmq.spark.sink_rows import checked_batches  # noqa: E402
 
-STAGE = uuid4()
 ALL = frozenset({"queue", "partition", "payload", "transaction_id", "trace_id"})
 GOOD = {
     "queue": "orders",
@@ -26,29 +24,26 @@ GOOD = {
 }
 
 
-def staged(*rows: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
-    """The staged form of rows, all in one batch."""
+def checked(*rows: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    """What rows become, all in one batch."""
     batch = pa.RecordBatch.from_pylist(list(rows))
     columns = options.pop("columns", ALL & set(batch.schema.names))
     asked = SinkOptions("postgresql://x", columns, **options)
-    return [row for one in staged_batches([batch], asked, STAGE) for row in one.to_pylist()]
+    return [row for one in checked_batches([batch], asked) for row in one.to_pylist()]
 
 
-def test_a_row_is_staged_as_it_is() -> None:
-    (row,) = staged(GOOD)
-    trace_id = UUID(GOOD["trace_id"]).bytes
-    assert row == {**GOOD, "stage_id": STAGE.bytes, "ordinal": 0, "trace_id": trace_id}
+def test_a_good_row_stays_as_it_is() -> None:
+    assert checked(GOOD) == [GOOD]
 
 
-def test_rows_are_numbered_over_all_batches() -> None:
+def test_empty_batches_are_left_out() -> None:
     batches = [pa.RecordBatch.from_pylist([GOOD] * count) for count in (3, 0, 2)]
-    options = SinkOptions("postgresql://x", ALL)
-    found = [row for one in staged_batches(batches, options, STAGE) for row in one.to_pylist()]
-    assert [row["ordinal"] for row in found] == [0, 1, 2, 3, 4]
+    found = checked_batches(batches, SinkOptions("postgresql://x", ALL))
+    assert [one.num_rows for one in found] == [3, 2]
 
 
 def test_constants_fill_all_rows() -> None:
-    rows = staged({"payload": "1"}, {"payload": "2"}, queue="orders", partition="lane")
+    rows = checked({"payload": "1"}, {"payload": "2"}, queue="orders", partition="lane")
     assert [(row["queue"], row["partition"]) for row in rows] == [("orders", "lane")] * 2
     assert {row["transaction_id"] for row in rows} == {None}
 
@@ -56,14 +51,13 @@ def test_constants_fill_all_rows() -> None:
 def test_sorting_is_stable_with_nulls_first() -> None:
     order = [3, 1, None, 1, 2]
     rows = [{"payload": str(place), "at": at} for place, at in enumerate(order)]
-    found = staged(*rows, queue="q", partition="p", sort_within=("at",))
+    found = checked(*rows, queue="q", partition="p", sort_within=("at",))
     assert [row["payload"] for row in found] == ["2", "1", "3", "4", "0"]
-    assert [row["ordinal"] for row in found] == list(range(5))
 
 
-def test_nothing_to_sort_is_nothing_staged() -> None:
+def test_nothing_to_sort_is_nothing_written() -> None:
     options = SinkOptions("postgresql://x", ALL, sort_within=("at",))
-    assert list(staged_batches([], options, STAGE)) == []
+    assert list(checked_batches([], options)) == []
 
 
 BAD = {
@@ -84,7 +78,7 @@ BAD = {
 @pytest.mark.parametrize("problem", BAD)
 def test_a_bad_row_fails_the_write_by_its_key(problem: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        staged(GOOD, {**GOOD, **BAD[problem]}, GOOD)
+        checked(GOOD, {**GOOD, **BAD[problem]}, GOOD)
     text = str(caught.value)
     assert problem in text and "the row with queue " in text
     assert len(text) < 400, "values are cut"
@@ -93,9 +87,8 @@ def test_a_bad_row_fails_the_write_by_its_key(problem: str) -> None:
 @pytest.mark.parametrize("problem", BAD)
 def test_a_bad_row_becomes_a_dead_letter_between_the_good(problem: str) -> None:
     bad = {**GOOD, **BAD[problem]}
-    found = staged(GOOD, bad, GOOD, has_dead_letters=True, dead_letter_queue="bad")
+    found = checked(GOOD, bad, GOOD, has_dead_letters=True, dead_letter_queue="bad")
     assert [row["queue"] for row in found] == ["orders", "bad", "orders"]
-    assert [row["ordinal"] for row in found] == [0, 1, 2]
     letter = json.loads(found[1]["payload"])
     assert letter["error"].startswith(problem)
     assert letter["row"] == bad
@@ -103,20 +96,20 @@ def test_a_bad_row_becomes_a_dead_letter_between_the_good(problem: str) -> None:
 
 
 def test_the_dead_letter_queue_is_named_after_the_queue() -> None:
-    (row,) = staged({**GOOD, "payload": "x"}, has_dead_letters=True)
+    (row,) = checked({**GOOD, "payload": "x"}, has_dead_letters=True)
     assert (row["queue"], row["partition"]) == ("orders.deadletter", "a")
 
 
 @pytest.mark.parametrize("queue", [None, "x" * 250])
 def test_a_row_without_a_place_for_its_letter_fails(queue: str | None) -> None:
     with pytest.raises(InvalidRequest, match="option deadLetterQueue"):
-        staged({**GOOD, "queue": queue, "payload": "x"}, has_dead_letters=True)
+        checked({**GOOD, "queue": queue, "payload": "x"}, has_dead_letters=True)
 
 
 def test_a_dead_letter_shows_columns_of_any_type() -> None:
     at = datetime(2024, 2, 29, 12, 30)
     row = {**GOOD, "payload": "x", "at": at, "raw": b"\xff", "many": [1, None], "of": {"a": 1.5}}
-    (found,) = staged(row, has_dead_letters=True)
+    (found,) = checked(row, has_dead_letters=True)
     shown = json.loads(found["payload"])["row"]
     assert shown["at"].startswith("2024-02-29T12:30") and shown["many"] == [1, None]
     assert shown["of"] == {"a": 1.5} and shown["raw"] == "/w=="
@@ -132,7 +125,7 @@ def test_bytes_that_are_no_text_are_a_bad_row(column: str) -> None:
     bad = good.set_column(good.schema.get_field_index(column), column, text)
     options = SinkOptions("postgresql://x", ALL)
     with pytest.raises(InvalidRequest, match=f"{column} is not UTF-8 text"):
-        list(staged_batches([bad], options, STAGE))
+        list(checked_batches([bad], options))
     options = SinkOptions("postgresql://x", ALL, None, None, (), True, "bad")
-    (row,) = next(staged_batches([bad], options, STAGE)).to_pylist()
+    (row,) = next(checked_batches([bad], options)).to_pylist()
     assert json.loads(row["payload"])["row"][column] == '"�'

@@ -1,10 +1,10 @@
 -- Publish what the tasks of one Spark batch have staged: all of it in this transaction, and once per batch.
 --
 -- Arguments: who writes and which batch (see queen.spark_commits); the stages in the order of their tasks,
--- and how many rows each has.
+-- and how many messages each has.
 -- Result: is_repeat, the batch was published before and nothing was done; otherwise how many messages were
 -- stored, were duplicates of stored ones, or were queued behind operations that wait in their partitions.
--- Within a partition the order is that of the stages, then of their ordinals. The staged rows are gone then.
+-- Within a partition the order is that of the stages, then of their lists. The staged rows are gone then.
 -- Tables: spark_commits (insert, delete), spark_staging (delete), those of ensure_partitions, store_staged and
 -- queue_staged.
 -- Locks, the order of everybody: the row of the batch, so that of two publishers of a batch one waits; as

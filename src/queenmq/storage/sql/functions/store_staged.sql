@@ -1,16 +1,15 @@
--- Store staged rows as messages, for publish_staged, who holds the lookup rows of all their partitions.
+-- Store staged messages, for publish_staged, who holds the lookup rows of all their partitions.
 --
 -- Arguments: the stages in the order of their tasks; distinct partitions in ascending order, with the names
 -- that staged rows have for them. Rows of other partitions are left alone.
 -- Result: how many became messages, and how many have a transaction id that their partition has already or
 -- that stands twice.
--- It does with one statement what push_messages does call by call: arrays of all the payloads would take
--- longer to build than the messages to store. What an id looks like, what is stored already and how much room
--- a queue has are the same functions there and here.
+-- It does by the list what push_messages does by the item. What an id looks like, what is stored already and
+-- how much room a queue has are the same functions there and here.
 -- The settings: nobody keeps statistics of rows that live for seconds, so plans are to hash the short lists
 -- and never to loop over two long ones; a batch of usual size is to be sorted in memory; queen.tracks_lookup
 -- as in push_messages.
--- Tables: spark_staging (read), messages (insert), partition_lookup (update).
+-- Tables: spark_staging (as drop_repeats), messages (insert), partition_lookup (update).
 -- Locks: as queue_rooms.
 -- Errors: QN002 a queue is at its maxSize.
 CREATE OR REPLACE FUNCTION queen.store_staged(
@@ -32,11 +31,11 @@ DECLARE
     v_last_seqs bigint[];
     v_times timestamptz[];
     v_prefixes text[];
-    v_repeats tid[];
-    v_items integer[];
+    v_counts bigint[];
     v_rooms bigint[];
     v_full integer;
 BEGIN
+    duplicates := queen.drop_repeats(p_stage_ids, p_partition_ids, p_queue_names, p_partition_names);
     -- The time as in push_messages.
     SELECT array_agg(l.queue_id ORDER BY l.partition_id), array_agg(l.last_seq ORDER BY l.partition_id),
            array_agg(c.now ORDER BY l.partition_id),
@@ -45,66 +44,49 @@ BEGIN
     FROM queen.partition_lookup l
     CROSS JOIN LATERAL (SELECT greatest(l.last_message_created_at, clock_timestamp()) AS now) c
     WHERE l.partition_id = ANY (p_partition_ids);
-
-    -- Of the same transaction id in a partition the first wins.
-    v_repeats := ARRAY(
-        SELECT r.row
-        FROM (SELECT s.ctid AS row, p.k, s.transaction_id,
-                     row_number() OVER (PARTITION BY p.k, s.transaction_id ORDER BY g.task, s.ordinal) AS nth
-              FROM queen.spark_staging s
-              JOIN unnest(p_stage_ids) WITH ORDINALITY AS g (stage_id, task) ON g.stage_id = s.stage_id
-              JOIN unnest(p_queue_names, p_partition_names) WITH ORDINALITY AS p (queue, name, k)
-                  ON p.queue = s.queue AND p.name = s.partition
-              WHERE s.stage_id = ANY (p_stage_ids) AND s.transaction_id IS NOT NULL) r
-        WHERE r.nth > 1
-           OR (v_last_seqs[r.k] > 0
-               AND EXISTS (SELECT FROM queen.find_stored(p_partition_ids[r.k], r.transaction_id))));
-    duplicates := cardinality(v_repeats);
+    SELECT array_agg(coalesce(n.messages, 0) ORDER BY p.k) INTO v_counts
+    FROM unnest(p_queue_names, p_partition_names) WITH ORDINALITY AS p (queue, name, k)
+    LEFT JOIN (SELECT s.queue, s.partition, sum(cardinality(s.payloads)) AS messages
+               FROM queen.spark_staging s WHERE s.stage_id = ANY (p_stage_ids)
+               GROUP BY s.queue, s.partition) n ON n.queue = p.queue AND n.partition = p.name;
 
     -- With one item each at first: hardly any queue is bounded, and the list of all items is long.
     v_rooms := queen.queue_rooms(v_queue_ids, ARRAY(SELECT generate_subscripts(v_queue_ids, 1)));
     IF v_rooms IS NOT NULL THEN
-        v_items := ARRAY(
-            SELECT p.k
-            FROM queen.spark_staging s
-            JOIN unnest(p_queue_names, p_partition_names) WITH ORDINALITY AS p (queue, name, k)
-                ON p.queue = s.queue AND p.name = s.partition
-            WHERE s.stage_id = ANY (p_stage_ids)
-              AND NOT EXISTS (SELECT FROM unnest(v_repeats) AS u (row) WHERE u.row = s.ctid));
-        v_rooms := queen.queue_rooms(v_queue_ids, v_items);
+        v_rooms := queen.queue_rooms(v_queue_ids, ARRAY(
+            SELECT n.k::integer FROM unnest(v_counts) WITH ORDINALITY AS n (messages, k)
+            CROSS JOIN LATERAL generate_series(1, n.messages)));
         SELECT n.k INTO v_full
-        FROM (SELECT u.k, count(*) AS items FROM unnest(v_items) AS u (k) GROUP BY u.k) n
-        WHERE n.items > v_rooms[n.k] LIMIT 1;
+        FROM unnest(v_counts, v_rooms) WITH ORDINALITY AS n (messages, room, k)
+        WHERE n.messages > n.room LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION 'queue % is at its maxSize, so nothing of the batch was published',
                 p_queue_names[v_full] USING ERRCODE = 'QN002';
         END IF;
     END IF;
 
-    WITH added AS (
-        INSERT INTO queen.messages
-            (partition_id, seq, id, queue_id, transaction_id, trace_id, created_at, payload)
-        SELECT p_partition_ids[i.k], i.seq, queen.message_id(v_prefixes[i.k], i.seq), v_queue_ids[i.k],
-               i.transaction_id, i.trace_id, v_times[i.k], i.payload::json
-        FROM (SELECT p.k, s.transaction_id, s.trace_id, s.payload,
-                     v_last_seqs[p.k] + row_number() OVER (PARTITION BY p.k ORDER BY g.task, s.ordinal) AS seq
-              FROM queen.spark_staging s
-              JOIN unnest(p_stage_ids) WITH ORDINALITY AS g (stage_id, task) ON g.stage_id = s.stage_id
-              JOIN unnest(p_queue_names, p_partition_names) WITH ORDINALITY AS p (queue, name, k)
-                  ON p.queue = s.queue AND p.name = s.partition
-              WHERE s.stage_id = ANY (p_stage_ids)
-                AND NOT EXISTS (SELECT FROM unnest(v_repeats) AS u (row) WHERE u.row = s.ctid)) i
-        RETURNING partition_id, seq
-    ), newest AS (
-        SELECT a.partition_id, max(a.seq) AS seq, count(*) AS items FROM added a GROUP BY a.partition_id
-    ), moved AS (
-        UPDATE queen.partition_lookup l
-        SET last_seq = n.seq,
-            last_message_id = queen.message_id(v_prefixes[p.k], n.seq),
-            last_message_created_at = v_times[p.k]
-        FROM newest n JOIN unnest(p_partition_ids) WITH ORDINALITY AS p (id, k) ON p.id = n.partition_id
-        WHERE l.partition_id = n.partition_id
-    )
-    SELECT coalesce(sum(n.items), 0) INTO stored FROM newest n;
+    INSERT INTO queen.messages
+        (partition_id, seq, id, queue_id, transaction_id, trace_id, created_at, payload)
+    SELECT c.partition_id, c.seq + i.n, queen.message_id(c.prefix, c.seq + i.n), c.queue_id,
+           i.transaction_id, i.trace_id::uuid, c.created_at, i.payload::json
+    FROM (SELECT p_partition_ids[p.k] AS partition_id, v_prefixes[p.k] AS prefix, v_queue_ids[p.k] AS queue_id,
+                 v_times[p.k] AS created_at, s.payloads, s.transaction_ids, s.trace_ids,
+                 -- That of the last message before this list.
+                 v_last_seqs[p.k] + sum(cardinality(s.payloads)) OVER line - cardinality(s.payloads) AS seq
+          FROM queen.spark_staging s
+          JOIN unnest(p_stage_ids) WITH ORDINALITY AS g (stage_id, task) ON g.stage_id = s.stage_id
+          JOIN unnest(p_queue_names, p_partition_names) WITH ORDINALITY AS p (queue, name, k)
+              ON p.queue = s.queue AND p.name = s.partition
+          WHERE s.stage_id = ANY (p_stage_ids)
+          WINDOW line AS (PARTITION BY p.k ORDER BY g.task, s.ordinal ROWS UNBOUNDED PRECEDING)) c
+    CROSS JOIN LATERAL unnest(c.payloads, c.transaction_ids, c.trace_ids)
+        WITH ORDINALITY AS i (payload, transaction_id, trace_id, n);
+    GET DIAGNOSTICS stored = ROW_COUNT;
+    UPDATE queen.partition_lookup l
+    SET last_seq = l.last_seq + n.messages,
+        last_message_id = queen.message_id(v_prefixes[n.k], l.last_seq + n.messages),
+        last_message_created_at = v_times[n.k]
+    FROM unnest(p_partition_ids, v_counts) WITH ORDINALITY AS n (partition_id, messages, k)
+    WHERE l.partition_id = n.partition_id AND n.messages > 0;
 END
 $$;
