@@ -54,20 +54,13 @@ class Broker:
 
     def usage(self) -> Usage:
         """Read from /proc; children that have ended count for their parent."""
-        parents = _parents()
-        postgres = _tree(self._postmaster(), parents)
-        broker = _tree(self._process.pid, parents) - postgres
+        postgres = server_processes(self._data_dir)
+        broker = _tree(self._process.pid) - postgres
         return Usage(
             broker_cpu_s=sum(map(_cpu_s, broker)),
             postgres_cpu_s=sum(map(_cpu_s, postgres)),
             broker_rss_bytes=sum(map(_rss_bytes, broker)),
         )
-
-    def _postmaster(self) -> int:
-        try:
-            return int((self._data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
-        except FileNotFoundError:
-            raise BenchmarkError("PostgreSQL has ended during the measurement") from None
 
     def stop(self) -> None:
         """End it; its PostgreSQL ends with it."""
@@ -138,12 +131,22 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
+def server_processes(data_dir: Path) -> set[int]:
+    """Those of the embedded PostgreSQL with this data directory."""
+    try:
+        postmaster = int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+    except FileNotFoundError:
+        raise BenchmarkError("PostgreSQL has ended during the measurement") from None
+    return _tree(postmaster)
+
+
 def _parents() -> dict[int, int]:
     pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     return {pid: int(stat[1]) for pid in pids if (stat := _stat(pid))}
 
 
-def _tree(root: int, parents: dict[int, int]) -> set[int]:
+def _tree(root: int) -> set[int]:
+    parents = _parents()
     found, fresh = set(), {root}
     while fresh:
         found |= fresh

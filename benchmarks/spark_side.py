@@ -8,12 +8,13 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.broker import BenchmarkError
+from benchmarks.cores import stay_on
 from benchmarks.scenario import HERE
 
 #: Of a piece of work; a session that takes longer hangs.
@@ -71,8 +72,10 @@ class SparkSide:
 
 
 @contextlib.asynccontextmanager
-async def running_spark(master: str, jar: Path | None = None) -> AsyncIterator[SparkSide]:
-    """A session, ready for work."""
+async def running_spark(
+    master: str, jar: Path | None = None, *, cores: Collection[int] = ()
+) -> AsyncIterator[SparkSide]:
+    """A session, ready for work, on these cores or on all."""
     with tempfile.TemporaryDirectory(prefix="queen-bench-") as home:
         log = Path(home) / "spark.log"
         command = [
@@ -91,6 +94,7 @@ async def running_spark(master: str, jar: Path | None = None) -> AsyncIterator[S
                 cwd=HERE.parent,
                 # Ctrl-C is for run.py, which then stops it in order.
                 start_new_session=True,
+                preexec_fn=stay_on(cores) if cores else None,
             )
         side = SparkSide(process, log)
         try:

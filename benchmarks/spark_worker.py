@@ -104,6 +104,8 @@ class Worker:
 
     def aggregate_lake(self, lake: str, times: int) -> int:
         """The same from files, read so many times over: the database has no part in it."""
+        # A task per file: put together, they would be too uneven to share.
+        self._spark.conf.set("spark.sql.files.maxPartitionBytes", "32m")
         copies = [read_messages(self._spark, lake) for _ in range(times)]
         return _aggregated(reduce(DataFrame.unionAll, copies), "partition")
 

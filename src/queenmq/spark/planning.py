@@ -19,9 +19,10 @@ from queenmq.errors import NotFound
 from queenmq.spark.database import Database
 from queenmq.spark.offsets import DataLoss
 from queenmq.spark.options import ReadOptions, Scope
-from queenmq.spark.schema import to_batches
+from queenmq.spark.schema import partition_ids, to_batches
 from queenmq.spark.selection import Selection
 from queenmq.spark.sql_text import Sql, fill, load
+from queenmq.spark.worker_process import calm_garbage_collector
 
 #: Of one task: enough to be worth a statement, little enough to be held in memory as a whole.
 TASK_ROWS = 100_000
@@ -133,16 +134,17 @@ def read_split(split: InputPartition, options: ReadOptions) -> Iterator[pa.Recor
     if not isinstance(split, Split):
         # Spark makes up an empty task where a plan has none.
         return
+    calm_garbage_collector()
     more = Sql("".join(_more(options)))
     statement = fill(load("read")["messages"], selection=split.selection.condition(), more=more)
     with Database(options.url) as database:
-        # First: a queue that is deleted in between then has no messages, rather than no name.
-        queues = database.table(fill(load("read")["queue_names"], queues=split.selection.queues))
-        table = database.table(statement)
-    missing = (split.messages or 0) - table.num_rows
+        messages = database.table(statement)
+        names = database.table(fill(load("read")["names"], partitions=partition_ids(messages)))
+    batches = to_batches(messages, names, options)
+    missing = (split.messages or 0) - sum(batch.num_rows for batch in batches)
     if missing > 0 and options.fail_on_data_loss:
         raise lost(missing)
-    yield from to_batches(table, queues, options)
+    yield from batches
 
 
 def _more(options: ReadOptions) -> Iterator[Sql]:

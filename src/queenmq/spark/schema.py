@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -97,11 +98,23 @@ def arrow_schema(options: ReadOptions) -> pa.Schema:
     return pa.schema([pa.field(name, kind, nullable=n) for name, _, kind, n in _columns(options)])
 
 
-def to_batches(rows: pa.Table, queues: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
-    """Messages as the database gave them, each with what its queue is called."""
-    places = pc.index_in(_stored(rows["queue_id"]), value_set=_stored(queues["queue_id"]))
+def partition_ids(rows: pa.Table) -> list[UUID]:
+    """The partitions of messages as the database gave them."""
+    return [UUID(bytes=one) for one in _stored(rows["partition_id"]).unique().to_pylist()]
+
+
+def to_batches(rows: pa.Table, names: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
+    """Messages as the database gave them, each with what its partition and queue are called.
+
+    Names were asked for after the messages: what has none by then was deleted, and is left out.
+    """
+    places = pc.index_in(_stored(rows["partition_id"]), value_set=_stored(names["partition_id"]))
+    if places.null_count:
+        rows, places = rows.filter(places.is_valid()), places.drop_null()
     columns = {name: rows[name] for name in rows.column_names}
-    columns |= {name: queues[name].take(places) for name in queues.column_names}
+    for name in names.column_names:
+        # Partitions are fewer than messages: their ids, too, become texts before.
+        columns[name] = _converted(names[name], pa.string()).take(places)
     columns["message_id"] = _converted(columns["message_id"], pa.string())
     # A message that was pushed without one.
     columns["transaction_id"] = pc.coalesce(columns["transaction_id"], columns["message_id"])

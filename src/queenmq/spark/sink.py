@@ -28,6 +28,7 @@ from queenmq.spark.sink_lists import make_lists
 from queenmq.spark.sink_options import SinkOptions, parse_sink_options
 from queenmq.spark.sink_rows import checked_batches
 from queenmq.spark.sink_store import Stage, open_store
+from queenmq.spark.worker_process import calm_garbage_collector
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,7 @@ def _types(schema: Any) -> dict[str, str]:
 
 
 def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRows:
+    calm_garbage_collector()
     stage_id = random_uuid()
     rows = 0
     context = TaskContext.get()

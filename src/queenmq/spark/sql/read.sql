@@ -93,20 +93,20 @@ FROM numbered n
 GROUP BY n.piece
 ORDER BY first
 
--- name: queue_names
--- For messages, which would otherwise carry them along in each row.
-SELECT q.id AS queue_id, q.name AS queue, q.namespace AS namespace, q.task AS task
-FROM queen.queues q
-WHERE q.id = ANY ('{{queues}}'::uuid[])
-
 -- name: messages
 -- Values as they are stored: what schema.py makes of them takes less there than a cast here.
-SELECT m.queue_id AS queue_id, p.name AS partition, m.partition_id AS partition_id, m.seq AS seq,
-       m.id AS message_id, m.transaction_id AS transaction_id, m.trace_id AS trace_id, m.payload AS payload,
-       m.created_at AS created_at, m.producer_sub AS producer_sub, m.is_encrypted AS is_encrypted{{more}}
+SELECT m.partition_id AS partition_id, m.seq AS seq, m.id AS message_id, m.transaction_id AS transaction_id,
+       m.trace_id AS trace_id, m.payload AS payload, m.created_at AS created_at,
+       m.producer_sub AS producer_sub, m.is_encrypted AS is_encrypted{{more}}
 FROM queen.messages m
-JOIN queen.partitions p ON p.id = m.partition_id
 WHERE {{selection}}
+
+-- name: names
+-- For messages, which would otherwise carry them along in each row.
+SELECT p.id AS partition_id, p.name AS partition, q.name AS queue, q.namespace AS namespace, q.task AS task
+FROM queen.partitions p
+JOIN queen.queues q ON q.id = p.queue_id
+WHERE p.id = ANY ('{{partitions}}'::uuid[])
 
 -- name: delivery_state
 , ARRAY(SELECT c.consumer_group FROM queen.partition_consumers c
