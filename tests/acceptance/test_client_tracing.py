@@ -19,7 +19,7 @@ async def test_a_trace_leads_from_the_push_to_the_handler(
 ) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", lambda name: provider.get_tracer(name))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     queue, inside = unique(), []
 
     async def handle(message: Message[int]) -> None:

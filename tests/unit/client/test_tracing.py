@@ -25,7 +25,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     """The spans that were finished, of a provider that only this test uses."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", lambda name: provider.get_tracer(name))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     yield exporter
     provider.shutdown()
 
@@ -49,6 +49,13 @@ def test_without_the_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) ->
     items = push_items("orders", [1], partition=None)
     with tracing.push_span(items):
         assert "traceId" not in items[0]
+
+
+def test_without_a_provider_a_trace_from_elsewhere_is_handed_on() -> None:
+    context = trace.SpanContext(TRACE, 1, is_remote=True)
+    items = push_items("orders", [1], partition=None)
+    with trace.use_span(trace.NonRecordingSpan(context)), tracing.push_span(items):
+        assert items[0]["traceId"] == TEXT
 
 
 def test_without_a_provider_no_trace_is_made_up() -> None:
