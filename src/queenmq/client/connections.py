@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httptools
@@ -172,6 +172,11 @@ class Pool:
         self._loop = asyncio.get_running_loop()
         self._connections: set[_Connection] = set()
         self._is_closed = False
+        # Other loops, as uvloop's, try one address after the other and take no such argument.
+        is_standard = isinstance(self._loop, asyncio.BaseEventLoop)
+        self._racing: dict[str, Any] = (
+            {"happy_eyeballs_delay": _NEXT_ADDRESS_S} if is_standard else {}
+        )
 
     async def request(
         self, address: Address, method: str, path: str, headers: str, body: bytes | None,
@@ -222,7 +227,7 @@ class Pool:
                     address.host,
                     address.port,
                     ssl=address.ssl,
-                    happy_eyeballs_delay=_NEXT_ADDRESS_S,
+                    **self._racing,
                 )
         except (OSError, TimeoutError) as error:
             raise NotConnected(str(error) or "it cannot be reached in time") from error
