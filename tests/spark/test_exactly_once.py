@@ -22,6 +22,7 @@ from tests.support.waiting import wait_until_async
 
 pytestmark = [pytest.mark.db, pytest.mark.slow, pytest.mark.timeout(900)]
 
+KILLS = 5
 #: Windows are by the time of the push, but for the last message, which ends all of them.
 STREAM = """
 name = "sums"
@@ -177,13 +178,12 @@ async def _finish(driver: Driver) -> None:
     assert driver.process.returncode == 0, driver.last_words()
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.jobs)])
+@pytest.mark.jobs
 async def test_windows_of_a_stream_that_is_killed_again_and_again_hold_each_message_once(
     start_broker: Callable[..., BrokerProcess],
     database_url: str,
     database: asyncpg.Connection,
     tmp_path: Path,
-    kills: int,
 ) -> None:
     file, checkpoint = tmp_path / "sums.toml", tmp_path / "checkpoint"
     file.write_text(STREAM)
@@ -192,9 +192,9 @@ async def test_windows_of_a_stream_that_is_killed_again_and_again_hold_each_mess
     try:
         async with Producers(urls, "numbers", 4, pause_s=0.02) as producers:
             await producers.more()
-            moments = random.sample([*MOMENTS, *MOMENTS], kills)
+            moments = random.sample([*MOMENTS, *MOMENTS], KILLS)
             for number, moment in enumerate(moments):
-                drivers.append(Driver(file, database_url, is_once=number == kills - 1))
+                drivers.append(Driver(file, database_url, is_once=number == KILLS - 1))
                 await producers.more(10)
                 async with _long_transaction(database_url, number):
                     # A batch that ends where the open transaction begins.
@@ -212,7 +212,7 @@ async def test_windows_of_a_stream_that_is_killed_again_and_again_hold_each_mess
     source = Counter({place: n for place, n in source.items() if place[0] != "the end"})
     assert results == source
     assert sum(n for place, n in source.items() if place[2] == "messages") == (
-        sum(producers.answered) + 3 * ((kills + 1) // 2)
+        sum(producers.answered) + 3 * ((KILLS + 1) // 2)
     )
     while await database.fetchval(load_queries("admin")["sweep_staged"], 0, 5_000):
         pass
