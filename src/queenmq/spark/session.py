@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -66,8 +65,6 @@ def session(
         settings |= {
             # The default of 200 is for clusters.
             "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-            # Between the JVM and its Python processes: cheaper than TCP.
-            "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
             "spark.driver.host": "localhost",
             "spark.driver.bindAddress": "127.0.0.1",
         }
