@@ -54,8 +54,9 @@ class Broker:
 
     def usage(self) -> Usage:
         """Read from /proc; children that have ended count for their parent."""
-        postgres = server_processes(self._data_dir)
-        broker = _tree(self._process.pid) - postgres
+        parents = _parents()
+        postgres = _tree(_postmaster(self._data_dir), parents)
+        broker = _tree(self._process.pid, parents) - postgres
         return Usage(
             broker_cpu_s=sum(map(_cpu_s, broker)),
             postgres_cpu_s=sum(map(_cpu_s, postgres)),
@@ -133,11 +134,14 @@ def _stat(pid: int) -> list[str]:
 
 def server_processes(data_dir: Path) -> set[int]:
     """Those of the embedded PostgreSQL with this data directory."""
+    return _tree(_postmaster(data_dir), _parents())
+
+
+def _postmaster(data_dir: Path) -> int:
     try:
-        postmaster = int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+        return int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
     except FileNotFoundError:
         raise BenchmarkError("PostgreSQL has ended during the measurement") from None
-    return _tree(postmaster)
 
 
 def _parents() -> dict[int, int]:
@@ -145,8 +149,7 @@ def _parents() -> dict[int, int]:
     return {pid: int(stat[1]) for pid in pids if (stat := _stat(pid))}
 
 
-def _tree(root: int) -> set[int]:
-    parents = _parents()
+def _tree(root: int, parents: dict[int, int]) -> set[int]:
     found, fresh = set(), {root}
     while fresh:
         found |= fresh

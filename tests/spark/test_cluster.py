@@ -31,7 +31,7 @@ def pipeline(job: str, *arguments: str) -> Any:
 
 @pytest.mark.jobs
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_cluster_loads_a_queue_and_archives_it(
     spark: SparkSession, database_url: str, feed: Feed, tmp_path: Path
 ) -> None:

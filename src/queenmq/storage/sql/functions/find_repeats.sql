@@ -2,7 +2,8 @@
 --
 -- Arguments: those of push_messages; to be called in a statement of its own after the partitions are locked.
 -- Result: one row of arrays in item order. winners: the id of the stored message, NULL where there is none.
--- firsts: the position of the first item of this call with the same id in the same partition.
+-- firsts: the position of the first item of this call with the same id in the same partition. Both are NULL
+-- where nothing is repeated.
 -- What counts as stored is what find_stored finds. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.find_repeats(
     p_partition_ids uuid[],
@@ -15,6 +16,16 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
+    -- Hardly any push has repeats, and a look costs less than the answer for each item.
+    PERFORM FROM unnest(p_item_partitions, p_transaction_ids) AS i (k, tx)
+    WHERE i.tx IS NOT NULL
+    GROUP BY i.k, i.tx
+    HAVING count(*) > 1 OR EXISTS (SELECT FROM queen.find_stored(p_partition_ids[i.k], i.tx))
+    LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+
     SELECT array_agg(j.winner ORDER BY j.ordinal), array_agg(j.first ORDER BY j.ordinal)
     INTO winners, firsts
     FROM (

@@ -139,16 +139,8 @@ BEGIN
     END LOOP;
 
     IF p_transaction_ids IS NOT NULL THEN
-        -- Hardly any push has repeats, and a look costs less than the answer for each item.
-        PERFORM FROM unnest(p_item_partitions, p_transaction_ids) AS i (k, tx)
-        WHERE i.tx IS NOT NULL
-        GROUP BY i.k, i.tx
-        HAVING count(*) > 1 OR EXISTS (SELECT FROM queen.find_stored(v_found[i.k], i.tx))
-        LIMIT 1;
-        IF FOUND THEN
-            SELECT r.winners, r.firsts INTO v_winners, v_firsts
-            FROM queen.find_repeats(v_found, p_item_partitions, p_transaction_ids) r;
-        END IF;
+        SELECT r.winners, r.firsts INTO v_winners, v_firsts
+        FROM queen.find_repeats(v_found, p_item_partitions, p_transaction_ids) r;
     END IF;
 
     WITH counted AS (

@@ -2,8 +2,8 @@
 -- the lookup rows.
 --
 -- Arguments: the stages in the order of their tasks; the partitions. Rows of others are left alone.
--- Result: how many messages it were. They become operations of whole lists: of about 5,000 items or 8 MB, and
--- twice that at most (sink_lists.py bounds a list by the same).
+-- Result: how many messages it were. They become operations of about 5,000 items or 8 MB, of whole lists
+-- (sink_lists.py bounds a list by the same).
 -- Tables: spark_staging (read), those of queue_push.
 -- Locks: as queue_push, partitions ascending.
 -- Errors: those of queue_push.

@@ -10,7 +10,7 @@
 -- and never to loop over two long ones; a batch of usual size is to be sorted in memory; queen.tracks_lookup
 -- as in push_messages.
 -- Tables: spark_staging (as drop_repeats), messages (insert), partition_lookup (update).
--- Locks: as queue_rooms.
+-- Locks: as drop_repeats, as queue_rooms.
 -- Errors: QN002 a queue is at its maxSize.
 CREATE OR REPLACE FUNCTION queen.store_staged(
     p_stage_ids uuid[],
