@@ -17,6 +17,7 @@
     ├── SpoolFailed                 the spool's disk did not take or give back a record (503)
     ├── ClaimLost                   somebody else runs the operations now
     ├── StorageRejected             the database refused what it was given
+    │   └── NotUnique               something with this name or id is there already
     └── MigrationError              the schema cannot be brought up to date
 
 A message is one sentence: the thing, its value, and what to do.
@@ -121,6 +122,10 @@ class ClaimLost(QueenError):
 
 class StorageRejected(QueenError):
     """The database refused the statement or its data."""
+
+
+class NotUnique(StorageRejected):
+    """Something with this name or id is there already."""
 
 
 class MigrationError(QueenError):

@@ -35,7 +35,7 @@ async def push(database: asyncpg.Connection, partition_id: UUID, count: int = 1)
     row = await database.fetchrow(
         CALLS["push_messages"],
         [partition_id], [1] * count, None, None, ["1"] * count, None, None,
-        [count], None, 0, False, False, None,
+        [count], None, 0, False, False, None, False,
     )  # fmt: skip
     return [UUID(text) for text in row["message_ids"]]
 

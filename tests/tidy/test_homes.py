@@ -52,6 +52,8 @@ HOMES = {
             SRC + "engine/pop_calls.py",
             # The last pushes of a spool may be drained by another process.
             SRC + "engine/push_spool.py",
+            # A turn of the loop, not a time.
+            SRC + "storage/database.py",
             SRC + "storage/outage.py",
             # Between two removals, so that pushes stay as fast as they are.
             SRC + "services/retention.py",

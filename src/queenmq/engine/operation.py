@@ -66,6 +66,8 @@ class PushCall(NamedTuple):
     queued_ids: Collection[UUID] = ()
     #: What finds no room in its queue is not refused but queued.
     is_accepted: bool = False
+    #: No transaction id is looked for; NotUnique if one is stored already.
+    are_ids_new: bool = False
 
 
 class Pushed(NamedTuple):

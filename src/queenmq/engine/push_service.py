@@ -20,12 +20,14 @@ from queenmq.engine.accepted_row import AcceptedRow
 from queenmq.engine.batcher import Batcher
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.dispatcher import Dispatcher
-from queenmq.engine.operation import PartitionRef, Pushed, PushItems, PushOutcome
+from queenmq.engine.operation import PartitionRef, PushCall, Pushed, PushItems, PushOutcome
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.push_entry import PushEntry, fail_all, merge, unanswered
 from queenmq.engine.push_lanes import PushLanes
 from queenmq.engine.push_spool import PushSpool
+from queenmq.engine.repeats import Repeats
 from queenmq.errors import (
+    NotUnique,
     OperationQueueFull,
     Overloaded,
     PartitionBusy,
@@ -80,6 +82,7 @@ class PushService:
         self._has_operations = has_operations
         self._on_pushed = on_pushed
         self._on_queued = on_queued
+        self._repeats = Repeats()
         calls_max, rows_max = limits.calls_max, limits.rows_max
         self._dispatcher: Dispatcher[PushEntry] = Dispatcher(
             "push", Batcher(calls_max=calls_max, weight_max=rows_max), self._run, fail_all
@@ -205,14 +208,8 @@ class PushService:
         if not entries:
             return
         call = merge(entries)
-        queue_max = _NO_BOUND if call.is_accepted else self._queue_max()
         try:
-            pushed = await self._store.push_messages(
-                call,
-                queue_max=queue_max,
-                looks_first=self._has_operations(),
-                lock_timeout_ms=lock_timeout_ms,
-            )
+            pushed = await self._call(call, lock_timeout_ms)
         except PartitionBusy:
             raise
         except PartitionGone:
@@ -224,6 +221,27 @@ class PushService:
         else:
             self._on_pushed({ref.partition_id: ref for ref in call.refs}.values())
             self._answer(entries, pushed)
+
+    async def _call(self, call: PushCall, lock_timeout_ms: int) -> Pushed:
+        are_ids_new = not self._repeats.is_look_needed(call, now_ms())
+        queue_max = _NO_BOUND if call.is_accepted else self._queue_max()
+        while True:
+            try:
+                pushed = await self._store.push_messages(
+                    call._replace(are_ids_new=are_ids_new),
+                    queue_max=queue_max,
+                    looks_first=self._has_operations(),
+                    lock_timeout_ms=lock_timeout_ms,
+                )
+            except NotUnique:
+                if not are_ids_new:
+                    raise
+                are_ids_new = False
+                self._repeats.seen(now_ms())
+            else:
+                if "d" in pushed.outcomes:
+                    self._repeats.seen(now_ms())
+                return pushed
 
     async def _store_apart(
         self, entries: list[PushEntry], error: QueenError, lock_timeout_ms: int

@@ -17,6 +17,7 @@ _BUSY = {"55P03", "40P01", "40001"}
 _SERVER_CLASSES = {"08", "25", "28", "3D", "40", "53", "55", "57", "58", "F0", "XX", ""}
 #: SQLSTATE classes of a connection that broke off, whatever had become of its call.
 _BROKEN_OFF_CLASSES = {"08", "57"}
+_UNIQUE_VIOLATION = "23505"
 #: No new connection to be had says nothing about those that are there.
 _TOO_MANY_CONNECTIONS = "53300"
 
@@ -58,7 +59,8 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
     if code in _BUSY:
         return errors.PartitionBusy("another transaction holds what this request needs; try again")
     if code[:2] not in _SERVER_CLASSES:
-        return errors.StorageRejected(f"the database refused the request: {text}")
+        kind = errors.NotUnique if code == _UNIQUE_VIOLATION else errors.StorageRejected
+        return kind(f"the database refused the request: {text}")
     return errors.StorageUnavailable(
         f"the database cannot serve the request now: {text}; try again",
         is_in_doubt=is_sent and code[:2] in _BROKEN_OFF_CLASSES,

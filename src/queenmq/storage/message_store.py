@@ -73,6 +73,7 @@ class PostgresMessageStore:
             looks_first,
             call.is_accepted,
             lock_timeout_ms,
+            call.are_ids_new,
             priority=OperationType.PUSH,
         )
         return Pushed(*row)

@@ -9,7 +9,9 @@
 -- they wait are left out before any is locked, lest a push waits for a run that it has to come after.
 -- p_is_accepted: the items were accepted before and may not be refused, so those without room in a queue with
 -- a maxSize are queued until there is. p_lock_timeout_ms bounds the wait for each partition's row; NULL leaves
--- the caller's own setting.
+-- the caller's own setting. p_are_ids_new: transaction ids are not looked for before the insert, so one that is
+-- repeated is an error instead of a duplicate, unless it is the message id of one pushed without: the caller has
+-- seen that it is none.
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
 -- stored winner), f refused because the queue is at its maxSize (no id); b behind operations and s as asked by
 -- p_queued_ids: message_ids then has the operation and positions its place in line.
@@ -19,7 +21,7 @@
 -- (p_is_accepted), those of lock_lines; then, for queues with a maxSize, an
 -- advisory lock per queue in id order.
 -- Errors: QN001 a partition does not exist any more; QN003 too many operations wait (see queue_push); 55P03
--- a row stayed locked for p_lock_timeout_ms.
+-- a row stayed locked for p_lock_timeout_ms; 23505 with p_are_ids_new, a transaction id is repeated.
 CREATE OR REPLACE FUNCTION queen.push_messages(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -34,6 +36,7 @@ CREATE OR REPLACE FUNCTION queen.push_messages(
     p_looks_first boolean,
     p_is_accepted boolean,
     p_lock_timeout_ms integer,
+    p_are_ids_new boolean DEFAULT false,
     OUT message_ids text[],
     OUT outcomes text,
     OUT positions bigint[]
@@ -138,7 +141,7 @@ BEGIN
         v_ordinals := coalesce(v_apart.ordinals, '{}');
     END LOOP;
 
-    IF p_transaction_ids IS NOT NULL THEN
+    IF p_transaction_ids IS NOT NULL AND NOT p_are_ids_new THEN
         SELECT r.winners, r.firsts INTO v_winners, v_firsts
         FROM queen.find_repeats(v_found, p_item_partitions, p_transaction_ids) r;
     END IF;
@@ -184,15 +187,17 @@ BEGIN
         FROM numbered n
     ) r;
 
-    -- A repeat within the call shares the fate of its first: the same id, or refused as well.
-    FOR v_ordinal IN SELECT u.n FROM unnest(v_winners, v_firsts) WITH ORDINALITY AS u (winner, first, n)
-                     WHERE u.winner IS NULL AND u.first < u.n
-    LOOP
-        message_ids[v_ordinal] := message_ids[v_firsts[v_ordinal]];
-        IF substr(outcomes, v_firsts[v_ordinal], 1) = 'f' THEN
-            outcomes := overlay(outcomes PLACING 'f' FROM v_ordinal);
-        END IF;
-    END LOOP;
+    IF v_firsts IS NOT NULL THEN
+        -- A repeat within the call shares the fate of its first: the same id, or refused as well.
+        FOR v_ordinal IN SELECT u.n FROM unnest(v_winners, v_firsts) WITH ORDINALITY AS u (winner, first, n)
+                         WHERE u.winner IS NULL AND u.first < u.n
+        LOOP
+            message_ids[v_ordinal] := message_ids[v_firsts[v_ordinal]];
+            IF substr(outcomes, v_firsts[v_ordinal], 1) = 'f' THEN
+                outcomes := overlay(outcomes PLACING 'f' FROM v_ordinal);
+            END IF;
+        END LOOP;
+    END IF;
 
     IF v_ordinals IS NOT NULL THEN
         SELECT array_agg(u.id ORDER BY u.ordinal), string_agg(u.letter, '' ORDER BY u.ordinal),

@@ -1,6 +1,6 @@
 -- name: push_messages
 SELECT message_ids, outcomes, positions
-FROM queen.push_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+FROM queen.push_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: ensure_partitions
 SELECT * FROM queen.ensure_partitions($1, $2, $3);
