@@ -104,6 +104,7 @@ class AckBatchRequest(Struct):
 
     acknowledgments: list[AckItem]
     consumerGroup: str | None = None
+    next: str | None = None
 
 
 class AckAnswer(Struct):

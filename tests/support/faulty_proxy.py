@@ -24,6 +24,8 @@ class FaultyProxy:
         #: Share of answers' pieces that are cut off or held up.
         self.fault_rate = 0.0
         self.faults = 0
+        #: The first line of each request.
+        self.lines: list[str] = []
         #: So many next answers are dropped, and their connections closed.
         self.lose_answers = 0
         #: Answers to requests that name this are held back until `release`.
@@ -95,6 +97,7 @@ class FaultyProxy:
             while piece := await reader.read(1 << 16):
                 if not is_answer:
                     asked[:] = [piece]
+                    self.lines.append(piece.partition(b"\r\n")[0].decode("latin-1"))
                 elif self.lose_answers > 0:
                     self.lose_answers -= 1
                     return

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from queenmq.client.ahead import Ahead
 from queenmq.client.errors import ClientError
 from queenmq.client.lanes import Lanes
 from queenmq.client.message import Message
@@ -25,11 +26,14 @@ class Acker:
     An ack passes everything before it in its partition, so the last message of a run is enough.
     Servers of another make count acks instead: they keep the lease after the last message, which
     shows in the answer. Those are sent every ack.
+
+    With `ahead` the last ack asks for the next batch as well.
     """
 
-    def __init__(self, settler: Settler, lanes: Lanes) -> None:
+    def __init__(self, settler: Settler, lanes: Lanes, ahead: Ahead | None = None) -> None:
         self._settler = settler
         self.lanes = lanes
+        self._ahead = ahead
         self._pending: list[Message[Any]] = []
         self._done: list[Message[Any]] = []
         self._task: asyncio.Task[None] | None = None
@@ -66,12 +70,24 @@ class Acker:
     async def _complete(self, messages: list[Message[Any]]) -> None:
         if not self._settler.counts_acks:
             messages = list({one.partition_id: one for one in messages}.values())
-        results = await self._settler.ack_each(messages, policy=PATIENT)
-        for message, result in zip(messages, results, strict=True):
+        for message, result in zip(messages, await self._ack(messages), strict=True):
             if not result.get("success"):
                 _warn("an ack was refused", error=str(result.get("error")), count=1)
             elif not result.get("leaseReleased") and self.lanes.is_last(message):
                 await self._complete_all(message.partition_id)
+
+    async def _ack(self, messages: list[Message[Any]]) -> list[dict[str, Any]]:
+        settler, ahead = self._settler, self._ahead
+        is_asking = ahead is not None and settler.pops_next and self.lanes.is_done
+        path = ahead.ask() if ahead is not None and is_asking else None
+        if ahead is None or path is None:
+            return await settler.ack_each(messages, policy=PATIENT)
+        popped: list[Message[Any]] = []
+        try:
+            results, popped = await settler.ack_and_pop(messages, path, policy=PATIENT)
+        finally:
+            ahead.put(popped)
+        return results
 
     async def _complete_all(self, partition_id: str) -> None:
         """The lease did not end with its last message: send the acks that were left out.
@@ -98,13 +114,18 @@ class Tail:
         self._acker: Acker | None = None
         self._partition_ids: Collection[str] = ()
 
+    def is_lane(self, partition_ids: Collection[str]) -> bool:
+        """Whether a batch of these partitions is to be acked before the next one can be popped."""
+        return not self._partition_ids or not set(self._partition_ids).isdisjoint(partition_ids)
+
     async def follow(self, acker: Acker, when_sent: Callable[[], object]) -> None:
         """A batch was handled. At most one batch is left with acks under way."""
         await self.drain()
         acker.when_sent(when_sent)
-        last, self._partition_ids = self._partition_ids, acker.lanes.partition_ids
+        is_lane = self.is_lane(acker.lanes.partition_ids)
+        self._partition_ids = acker.lanes.partition_ids
         self._acker = acker
-        if not last or not set(last).isdisjoint(self._partition_ids):
+        if is_lane:
             await self.drain()
 
     async def drain(self) -> None:

@@ -42,7 +42,7 @@ class Queen:
         self._options = resolved(config, options)
         self._transport = transport_of(self._options)
         self._pusher = Pusher(self._transport, self._options)
-        self._settler = Settler(self._transport)
+        self._settler = Settler(self, self._transport)
         self._buffers = Buffers(
             self._pusher,
             self._transport,
@@ -164,10 +164,7 @@ class Queen:
         if answer.status == 204 or not answer.body:
             return []
         popped: Popped = self._transport.read(answer, Popped, f"GET {path}")
-        messages = [message for message in popped.messages or () if message is not None]
-        for message in messages:
-            message["_queen"] = self
-        return messages
+        return popped.received(self)
 
     async def ack(
         self,

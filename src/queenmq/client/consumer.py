@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from queenmq.client.acks import Acker, Tail, fail_all, release, settle_failed
+from queenmq.client.ahead import Ahead
 from queenmq.client.builders import called
 from queenmq.client.errors import (
     ClientClosed,
@@ -111,17 +112,20 @@ class Consumer:
 
     async def batches(self) -> AsyncGenerator[tuple[Lanes, Acker], None]:
         """Leased batches, one after the other; each is renewed until its acks have got through."""
+        request, budget = self._options.request, self._budget
         failures, tail = 0, Tail()
+        ahead = Ahead(request, budget, is_stopping=lambda: self.is_stopping)
         try:
-            while not self.is_stopping and not self._budget.is_spent:
-                share = self._budget.take(self._options.request.batch)
+            while not self.is_stopping and not budget.is_spent:
+                share, messages = ahead.take()
+                share = share or budget.take(request.batch)
                 lanes = Lanes([])
                 try:
-                    messages = await self._unless_stopped(self._pop(share))
+                    messages = messages or await self._unless_stopped(self._pop(share))
                     failures = 0
                     if messages:
                         lanes = Lanes(messages)
-                        async with self._in_hand(messages[0].lease_id, lanes, tail) as acker:
+                        async with self._in_hand(lanes, tail, ahead) as acker:
                             yield lanes, acker
                 except (Unreachable, RequestFailed) as error:
                     if isinstance(error, RequestFailed) and not _may_pass(error.status):
@@ -131,9 +135,12 @@ class Consumer:
                         await self._unless_stopped(self._back_off(failures, error))
                 finally:
                     # What was not handled, after a failure, may be taken again.
-                    self._budget.settle(share, lanes.taken)
+                    budget.settle(share, lanes.taken)
         finally:
             await tail.drain()
+            share, messages = ahead.take()
+            budget.settle(share, 0)
+            await release(self._queen._settler, messages)
 
     async def _back_off(self, failures: int, error: Exception) -> None:
         delay = self._queen._transport.policy.backoff(failures, random=random.random)
@@ -153,12 +160,14 @@ class Consumer:
         return messages
 
     @contextlib.asynccontextmanager
-    async def _in_hand(self, lease_id: str, lanes: Lanes, tail: Tail) -> AsyncIterator[Acker]:
-        acker = Acker(self._queen._settler, lanes)
+    async def _in_hand(self, lanes: Lanes, tail: Tail, ahead: Ahead) -> AsyncIterator[Acker]:
+        # Where batches come from several partitions, the next one is popped beside the acks.
+        is_lane = tail.is_lane(lanes.partition_ids)
+        acker = Acker(self._queen._settler, lanes, ahead if is_lane else None)
         self._busy += 1
         with contextlib.ExitStack() as stack:
             stack.callback(self._put_down)
-            stack.enter_context(self._kept(lease_id, lanes))
+            stack.enter_context(self._kept(lanes))
             try:
                 yield acker
             except BaseException:
@@ -170,11 +179,11 @@ class Consumer:
         self._busy -= 1
         self._last = asyncio.get_running_loop().time()
 
-    def _kept(self, lease_id: str, lanes: Lanes) -> contextlib.AbstractContextManager[None]:
-        if not self._options.renew_lease or not lease_id:
+    def _kept(self, lanes: Lanes) -> contextlib.AbstractContextManager[None]:
+        if not self._options.renew_lease or not lanes.lease_id:
             return contextlib.nullcontext()
         return kept_lease(
-            lease_id,
+            lanes.lease_id,
             lanes,
             settler=self._queen._settler,
             transport=self._queen._transport,

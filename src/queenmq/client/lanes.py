@@ -18,6 +18,8 @@ class Lanes:
 
     def __init__(self, messages: Sequence[Message[Any]]) -> None:
         self._waiting = deque(messages)
+        #: The lease that all of them are under.
+        self.lease_id = messages[0].lease_id if messages else ""
         self._blocked: set[str] = set()
         self._in_hand: Message[Any] | None = None
         self._is_lost = False
@@ -34,6 +36,12 @@ class Lanes:
     @property
     def in_hand(self) -> Message[Any] | None:
         return self._in_hand
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all messages were handled, and none comes again."""
+        is_over = not self._waiting and self._in_hand is None
+        return is_over and not self._blocked and not self._is_lost
 
     def is_last(self, message: Message[Any]) -> bool:
         """Whether it is the last one of its lane."""

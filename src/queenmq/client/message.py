@@ -120,6 +120,20 @@ class Popped(Struct):
 
     messages: list[Message[Any] | None] | None = None
 
+    def received(self, queen: Any) -> list[Message[Any]]:
+        """The messages, which know the client that they came to."""
+        found = [message for message in self.messages or () if message is not None]
+        for message in found:
+            message.__dict__["_queen"] = queen
+        return found
+
+
+class SettledAndPopped(Struct):
+    """The answer to acks with a pop behind them."""
+
+    results: list[dict[str, Any]]
+    next: Popped | None = None
+
 
 class DeadLetters(Struct):
     """The answer to a question for dead letters."""

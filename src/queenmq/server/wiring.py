@@ -160,10 +160,11 @@ class Broker:
         self._runner = self._make_runner(admin, traces, removals, registry)
         self._health = HealthRoutes(admin)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
+        pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
         self.app = App(
             push=push,
-            pop=PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings),
-            ack=AckRoute(self._ack, self._load, settings),
+            pop=pop,
+            ack=AckRoute(self._ack, pop, self._load, settings),
             transactions=TransactionRoutes(transactions, store, settings),
             queues=QueueRoutes(admin, settings, on_changed=self._queue_changed),
             groups=GroupRoutes(

@@ -14,6 +14,7 @@ from queenmq.errors import InvalidRequest
 from queenmq.ids import parse_uuid
 from queenmq.server.asgi import Receive, Scope, Send, read_body, send_json
 from queenmq.server.checks import check_count, check_group, check_name, check_text, check_uuid
+from queenmq.server.routes.pop import PopRoute
 from queenmq.settings import Settings
 
 #: Stands for a lease id that is not even a UUID: given, and certainly not the live one.
@@ -47,8 +48,11 @@ def _encode(items: Sequence[AckItem], results: Sequence[AckResult]) -> bytes:
 class AckRoute:
     """Both handlers, as bare ASGI."""
 
-    def __init__(self, service: AckService, load: LoadManager, settings: Settings) -> None:
+    def __init__(
+        self, service: AckService, pops: PopRoute, load: LoadManager, settings: Settings
+    ) -> None:
         self._service = service
+        self._pops = pops
         self._load = load
         self._settings = settings
 
@@ -63,7 +67,7 @@ class AckRoute:
         await send_json(send, 200, _encode(items, await self._service.ack(items)))
 
     async def batch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Settle many messages of one group."""
+        """Settle many messages of one group, and pop what comes after them if that is asked."""
         body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
         self._load.admit(OperationType.ACK_BATCH)
         try:
@@ -78,4 +82,12 @@ class AckRoute:
         length_max = self._settings.max_name_length
         group = check_group(request.consumerGroup, length_max=length_max)
         items = [to_ack_item(one, group, length_max=length_max) for one in request.acknowledgments]
-        await send_json(send, 200, _encode(items, await self._service.ack(items)))
+        following = None if request.next is None else self._pops.parse_next(request.next)
+        results = await self._service.ack(items)
+        answer = _encode(items, results)
+        if following is not None:
+            popped = None
+            if any(one.lease_released and one.has_more for one in results):
+                popped = await self._pops.follow(following, scope, receive)
+            answer = b'{"results":%b,"next":%b}' % (answer, popped or b"null")
+        await send_json(send, 200, answer)

@@ -16,9 +16,10 @@ from queenmq.engine.load import OperationType
 from queenmq.engine.load_manager import LoadManager
 from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.operation import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
+from queenmq.engine.pop_desk import LEFT
 from queenmq.engine.pop_service import PopService
 from queenmq.engine.subscriptions import Subscriptions
-from queenmq.errors import InvalidRequest
+from queenmq.errors import InvalidRequest, QueenError
 from queenmq.server import asgi
 from queenmq.server.checks import check_name
 from queenmq.server.queries import (
@@ -31,9 +32,12 @@ from queenmq.server.queries import (
 from queenmq.settings import Settings
 
 PREFIX = b"/api/v1/pop"
+_QUEUES = PREFIX + b"/queue/"
 _NEW_MODES = ("new", "new-only")
 #: What the reason header says when a pop finds nothing.
 _REASONS = {"": "no_available_partition", "held": "lease_held", "none": "no_available_partition"}
+
+_PAUSED = PopAnswer((), "paused")
 
 
 class PopRoute:
@@ -58,17 +62,59 @@ class PopRoute:
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         request = self._parse(scope["raw_path"], scope["query_string"])
+        answer = await self._pop(request, scope, receive)
+        if answer.grants:
+            await asgi.send_json(send, 200, encode_answer(request.consumer_group, answer.grants))
+        else:
+            reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
+            await asgi.send_empty(send, ((b"queen-reason", reason.encode()),))
+
+    def parse_next(self, url: str) -> PopRequest:
+        """A pop that is to follow acks, by its path and query."""
+        path, _, query = url.encode().partition(b"?")
+        if path != PREFIX and not path.startswith(_QUEUES):
+            raise InvalidRequest(
+                f"next {url!r:.200} is no pop; use {_QUEUES.decode()}<queue>?batch=10"
+            )
+        try:
+            request = self._parse(path, query)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"next is wrong: {error}") from None
+        if request.wait_ms is not None:
+            raise InvalidRequest(
+                f"next {url!r:.200} waits, and the acks with it; leave wait out, and pop to wait"
+            )
+        return request
+
+    async def follow(
+        self, request: PopRequest, scope: asgi.Scope, receive: asgi.Receive
+    ) -> bytes | None:
+        """The answer to a pop that follows acks; None when it gets nothing.
+
+        What keeps it from getting something is no reason to withhold what became of the acks.
+        """
+        if asgi.has_left(receive):
+            return None
+        try:
+            answer = await self._pop(request, scope, receive)
+        except QueenError:
+            return None
+        return encode_answer(request.consumer_group, answer.grants) if answer.grants else None
+
+    async def _pop(
+        self, request: PopRequest, scope: asgi.Scope, receive: asgi.Receive
+    ) -> PopAnswer:
+        """Nothing stays leased for a caller that leaves meanwhile."""
         self._load.admit(OperationType.POP)
         if self._maintenance.is_pop:
             served = await self._wait_out(request)
             if served is None or asgi.has_left(receive):
-                await asgi.send_empty(send, ((b"queen-reason", b"paused"),))
-                return
+                return _PAUSED
             request = served
         if request.subscription is not None:
             await self._subscriptions.ensure(request)
             if asgi.has_left(receive):
-                return
+                return LEFT
         intention = self._service.submit(request)
         scope[asgi.ON_LOST] = functools.partial(self._service.leave, intention)
         try:
@@ -79,13 +125,10 @@ class PopRoute:
         finally:
             scope.pop(asgi.ON_LOST, None)
         if answer.grants and asgi.has_left(receive):
-            # It left between its answer and now; nothing may stay leased for it.
+            # It left between its answer and now.
             self._service.hand_back(request, answer.grants)
-        elif answer.grants:
-            await asgi.send_json(send, 200, encode_answer(request.consumer_group, answer.grants))
-        else:
-            reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
-            await asgi.send_empty(send, ((b"queen-reason", reason.encode()),))
+            return LEFT
+        return answer
 
     async def _wait_out(self, request: PopRequest) -> PopRequest | None:
         """Hold a pop that may wait until pops are served again; None when its time is up."""
