@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
+from queenmq.storage.embedded.layout import Layout
+from queenmq.storage.embedded.postmaster import running_postmaster
 from tests.acceptance.load import Answer, Wire, pop_path
 from tests.acceptance.sql_side import LEASING, held, wait_for_waiters
-from tests.support.broker import BrokerProcess, unique
+from tests.support.broker import SOON_S, BrokerProcess, unique
+from tests.support.embedded_server import family_of, wait_gone
+from tests.support.waiting import wait_until_async
 
 
 def _body(messages: list[Any], path: str, **more: Any) -> dict[str, Any]:
@@ -130,6 +139,51 @@ async def test_a_caller_that_left_during_its_acks_has_acked_and_leased_nothing(
             await wire.settle()
         (left,) = await wire.pop(queue, wait=True, timeout=10_000)
         assert (left["data"], left["retryCount"]) == (1, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("follows", [True, False], ids=["something follows", "nothing follows"])
+async def test_what_was_answered_outlives_a_kill_of_the_whole_database(
+    start_owner: Callable[..., BrokerProcess], data_dir: Path, follows: bool
+) -> None:
+    """Acks before a pop need not be on disk at once, but before they are answered."""
+    broker = start_owner()
+    queues = [unique() for _ in range(2)]
+    async with Wire(broker.url) as wire:
+        for queue in queues:
+            await _fill(wire, queue, 2 if follows else 1)
+            messages = await wire.pop(queue)
+            postmaster = await wait_until_async(
+                lambda: running_postmaster(Layout.of(data_dir).pgdata),
+                timeout_s=SOON_S,
+                what="a postmaster",
+            )
+            assert postmaster is not None
+            pids = family_of(postmaster)
+            answer = await _settle(wire, messages, pop_path(queue))
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            assert [one["success"] for one in answer.body["results"]] == [True]
+            assert (answer.body["next"] is not None) is follows
+            await asyncio.to_thread(wait_gone, pids)
+            again = await _ack_again(wire, messages)
+            assert again["error"] == ("Invalid or expired lease" if follows else None)
+            assert not again["leaseReleased"], "it was forgotten"
+
+
+async def _ack_again(wire: Wire, messages: list[Any]) -> dict[str, Any]:
+    """The result, once the database is back."""
+    body = {"acknowledgments": _body(messages, "")["acknowledgments"]}
+
+    async def is_answered() -> Answer | None:
+        answer = await wire.call("POST", "/api/v1/ack/batch", body)
+        return answer if answer.status == 200 else None
+
+    answer = await wait_until_async(is_answered, timeout_s=SOON_S, what="an answer")
+    assert answer is not None
+    result: dict[str, Any] = answer.body[0]
+    return result
 
 
 async def test_the_acks_are_done_and_told_while_pops_are_paused(

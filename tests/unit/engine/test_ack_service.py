@@ -22,8 +22,13 @@ class SlowStore:
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
         self.is_called = asyncio.Event()
+        #: Items and durability of each call.
+        self.calls: list[tuple[int, bool]] = []
 
-    async def ack_messages(self, items: Sequence[AckItem], *, lock_timeout_ms: int) -> list[Any]:
+    async def ack_messages(
+        self, items: Sequence[AckItem], *, lock_timeout_ms: int, is_durable: bool
+    ) -> list[Any]:
+        self.calls.append((len(items), is_durable))
         self.is_called.set()
         await self.may_answer.wait()
         return [cast(Any, Settled()) for _ in items]
@@ -35,19 +40,27 @@ class Settled:
     lease_released = False
 
 
-async def test_who_waits_is_counted_ages_and_is_bounded() -> None:
-    store = SlowStore()
-    service = AckService(
+def make_service(store: SlowStore, *, waiting_max: int) -> AckService:
+    return AckService(
         cast(Any, store),
         calls_max=1,
         rows_max=100,
-        waiting_max=1,
+        waiting_max=waiting_max,
         lock_timeout_ms=1,
         wait_ms=1_000,
         on_freed=lambda *_: None,
     )
-    fields = {**dict.fromkeys(AckItem._fields), "partition_id": UUID(int=1), "consumer_group": "g"}
-    items = [AckItem(**cast(Any, fields))]
+
+
+def make_items(number: int = 1) -> list[AckItem]:
+    place = {"partition_id": UUID(int=number), "consumer_group": "g"}
+    return [AckItem(**cast(Any, {**dict.fromkeys(AckItem._fields), **place}))]
+
+
+async def test_who_waits_is_counted_ages_and_is_bounded() -> None:
+    store = SlowStore()
+    service = make_service(store, waiting_max=1)
+    items = make_items()
     started = now_ms()
     first = asyncio.create_task(service.ack(items))
     await store.is_called.wait()
@@ -63,3 +76,21 @@ async def test_who_waits_is_counted_ages_and_is_bounded() -> None:
     store.may_answer.set()
     assert [len(results) for results in await asyncio.gather(first, second)] == [1, 1]
     assert (service.depth, service.oldest_ms(now_ms())) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("provisional", "is_durable"), [((True, True), False), ((True, False), True)]
+)
+async def test_a_call_is_written_at_once_if_one_of_its_requests_is_answered_at_once(
+    provisional: tuple[bool, bool], is_durable: bool
+) -> None:
+    store = SlowStore()
+    service = make_service(store, waiting_max=10)
+    store.may_answer.set()
+    await asyncio.gather(
+        *(
+            service.ack(make_items(number), is_provisional=given)
+            for number, given in enumerate(provisional)
+        )
+    )
+    assert store.calls == [(2, is_durable)]

@@ -1,7 +1,8 @@
 -- Settle delivered messages, for the items of one or many ack requests.
 --
 -- Arguments: parallel arrays, one element per item. A NULL lease id means that none was given. With
--- p_is_final a failure is not retried: failed means dlq, and retry is refused (acks in a transaction).
+-- p_is_final a failure is not retried: failed means dlq, and retry is refused (acks in a transaction). Without
+-- p_is_durable the commit does not wait for the disk; a later commit that does is good for this one as well.
 -- Per (partition, group) the items are applied in message order, whatever the request order, up to the first
 -- one that asks for a redelivery; nothing after that one is applied.
 --   completed, success  the cursor moves to the message; all before it have passed with it
@@ -21,7 +22,8 @@ CREATE OR REPLACE FUNCTION queen.ack_messages(
     p_statuses text[],
     p_errors text[],
     p_is_final boolean,
-    p_lock_timeout_ms integer
+    p_lock_timeout_ms integer,
+    p_is_durable boolean DEFAULT true
 )
 RETURNS TABLE (
     ordinal integer,
@@ -45,11 +47,15 @@ BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
     END IF;
+    IF NOT p_is_durable THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
     -- Not for an ack under a lease: where the cursor is gone, so is the lease, and a refused ack changes nothing.
-    PERFORM queen.create_cursors(
-        array_agg(u.p) FILTER (WHERE u.l IS NULL), array_agg(u.g) FILTER (WHERE u.l IS NULL), true)
-    FROM unnest(p_partition_ids, p_consumer_groups, p_lease_ids) AS u (p, g, l)
-    HAVING bool_or(u.l IS NULL);
+    IF array_position(p_lease_ids, NULL) IS NOT NULL THEN
+        PERFORM queen.create_cursors(array_agg(u.p), array_agg(u.g), true)
+        FROM unnest(p_partition_ids, p_consumer_groups, p_lease_ids) AS u (p, g, l)
+        WHERE u.l IS NULL;
+    END IF;
     -- Lock first, then look.
     PERFORM FROM queen.partition_consumers pc
     WHERE (pc.partition_id, pc.consumer_group) IN (
