@@ -22,6 +22,10 @@ class _Popped(msgspec.Struct):
     messages: list[_Message]
 
 
+class _Acked(msgspec.Struct):
+    next: _Popped | None
+
+
 class BareClient:
     """Push and consume loops like those of a real client, without one."""
 
@@ -29,7 +33,8 @@ class BareClient:
         host, _, port = url.removeprefix("http://").rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._decoder = msgspec.json.Decoder(_Popped)
+        self._popped = msgspec.json.Decoder(_Popped)
+        self._acked = msgspec.json.Decoder(_Acked)
 
     def close(self) -> None:
         self._socket.close()
@@ -49,17 +54,19 @@ class BareClient:
         return run
 
     def consume(self, queue: str, *, batch: int, messages: int) -> Callable[[], None]:
-        """A loop of pops and acks; the ack of a batch's last message is for all of it."""
-        path = f"/api/v1/pop/queue/{queue}?batch={batch}&wait=true&timeout=30000"
-        pop = _request("GET", path)
+        """A loop of acks, each for a whole batch, that bring the next batch along."""
+        place = f"/api/v1/pop/queue/{queue}?batch={batch}"
+        pop = _request("GET", f"{place}&wait=true&timeout=30000")
 
         def run() -> None:
             left = messages
+            found: _Popped | None = None
             while left > 0:
-                found = self._decoder.decode(self._exchange(pop)).messages
-                left -= len(found)
-                body = msgspec.json.encode({"acknowledgments": [found[-1]]})
-                self._exchange(_request("POST", "/api/v1/ack/batch", body))
+                found = found or self._popped.decode(self._exchange(pop))
+                left -= len(found.messages)
+                body = msgspec.json.encode({"acknowledgments": [found.messages[-1]], "next": place})
+                acked = self._exchange(_request("POST", "/api/v1/ack/batch", body))
+                found = self._acked.decode(acked).next
 
         return run
 

@@ -9,9 +9,9 @@ side: prepared bytes over a socket, the loop of a client that costs nothing. Wha
 the official client is the most that any client could. The CPU time of this process is what a client
 itself costs.
 
-On one partition all sides use one connection. Where batches come from several partitions, ours pops
-the next one beside the acks of the last, over a second connection; that changes neither order nor
-what is acked when.
+Ours and the bare socket have the last acks of a batch bring the next one along, on one connection.
+Where batches come from several partitions, ours pops the next one beside the acks of the last, over
+a second connection. Neither changes the order, or what is acked when.
 """
 
 from __future__ import annotations
