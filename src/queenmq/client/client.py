@@ -103,8 +103,9 @@ class Queen:
         key = affinity_key(first.get("queue"), first.get("partition"), None)
         with push_span(items):
             results = await self._pusher.send(items, key=key)
-        if any(one.get("status") == "failed" for one in results):
-            raise PushFailed(results)
+        for one in results:
+            if one.get("status") == "failed":
+                raise PushFailed(results)
         return results
 
     async def push_buffered(

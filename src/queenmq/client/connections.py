@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import deque
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -69,6 +70,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.is_open = True
         self.idle_since = 0.0
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self.lost = self._loop.create_future()
         self._reset()
 
@@ -84,7 +87,9 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         answer: asyncio.Future[Reply] = self._loop.create_future()
         self._answer = answer
-        timer = self._loop.call_at(deadline, self._fail, TimeoutError("not in time"))
+        self._deadline = deadline
+        if self._timer is None or self._timer.when() > deadline:
+            self._set_timer()
         try:
             self._transport.write(request)
             return await answer
@@ -92,10 +97,24 @@ class _Connection(asyncio.Protocol):
             self.is_open = False
             raise
         finally:
-            timer.cancel()
             self._answer = None
             if not self.is_open:
                 self.abort()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        """One timer serves many requests: one for each would cost as much as parsing its answer."""
+        self._timer = None
+        if self._answer is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._set_timer()
+        else:
+            self._fail(TimeoutError("not in time"))
 
     def abort(self) -> None:
         self.is_open = False
@@ -130,6 +149,8 @@ class _Connection(asyncio.Protocol):
         self._fail(Broken(str(error) if error else "the connection was closed"))
         if self in self._idle:
             self._idle.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
         self.lost.set_result(None)
 
     # Called by the parser.
@@ -168,7 +189,9 @@ class Pool:
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
-        self._slots = asyncio.Semaphore(limit)
+        #: Requests that may still begin, and those that have to wait for others to end.
+        self._free = limit
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._loop = asyncio.get_running_loop()
         self._connections: set[_Connection] = set()
         self._is_closed = False
@@ -187,34 +210,49 @@ class Pool:
         if body is not None:
             text += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         request = f"{text}\r\n".encode("latin-1") + (body or b"")
-        deadline = self._loop.time() + timeout
-        await self._take_slot(timeout)
+        now = self._loop.time()
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait_for_slot(timeout)
         try:
-            connection = self._kept(address) or await self._open(address, deadline)
-            reply = await connection.exchange(request, deadline)
+            connection = self._kept(address, now) or await self._open(address, now + timeout)
+            reply = await connection.exchange(request, now + timeout)
             if connection.is_open:
                 connection.idle_since = self._loop.time()
                 address.idle.append(connection)
             return reply
         finally:
-            self._slots.release()
+            self._give_slot()
 
-    async def _take_slot(self, timeout: float) -> None:
-        if not self._slots.locked():
-            await self._slots.acquire()
-            return
+    async def _wait_for_slot(self, timeout: float) -> None:
+        waiter = self._loop.create_future()
+        self._waiting.append(waiter)
         try:
             async with asyncio.timeout(timeout):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise NotConnected(
-                f"all {self._limit} connections are busy; raise the option `connections`"
-            ) from None
+                await waiter
+        except BaseException as error:
+            if waiter.done() and not waiter.cancelled():
+                # It came at the same moment.
+                self._give_slot()
+            if isinstance(error, TimeoutError):
+                raise NotConnected(
+                    f"all {self._limit} connections are busy; raise the option `connections`"
+                ) from None
+            raise
 
-    def _kept(self, address: Address) -> _Connection | None:
+    def _give_slot(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._free += 1
+
+    def _kept(self, address: Address, now: float) -> _Connection | None:
         while address.idle:
             connection = address.idle.pop()
-            if connection.is_open and self._loop.time() - connection.idle_since < _IDLE_S:
+            if connection.is_open and now - connection.idle_since < _IDLE_S:
                 return connection
             connection.abort()
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ except ImportError:  # pragma: no cover - depends on what is installed
     _trace = None
 
 _SPAN_BITS = (1 << 64) - 1
+_NO_SPAN = contextlib.nullcontext()
 
 
 def current_trace_id() -> str | None:
@@ -40,14 +42,17 @@ def _tracer() -> Any:
     return None if is_idle else provider.get_tracer("queenmq")
 
 
-@contextlib.contextmanager
-def push_span(items: Sequence[dict[str, Any]]) -> Iterator[None]:
+def push_span(items: Sequence[dict[str, Any]]) -> AbstractContextManager[None]:
     """A span around a push; items without a trace id of their own get its trace's."""
     tracer = _tracer()
     if tracer is None or not items:
         _hand_on(items)
-        yield
-        return
+        return _NO_SPAN
+    return _push_span(tracer, items)
+
+
+@contextlib.contextmanager
+def _push_span(tracer: Any, items: Sequence[dict[str, Any]]) -> Iterator[None]:
     queue = items[0]["queue"]
     with tracer.start_as_current_span(
         f"push {queue}", kind=_trace.SpanKind.PRODUCER, attributes=_attributes(queue, len(items))
@@ -63,13 +68,14 @@ def _hand_on(items: Sequence[dict[str, Any]]) -> None:
             item.setdefault("traceId", trace_id)
 
 
-@contextlib.contextmanager
-def consume_span(messages: Sequence[Message[Any]]) -> Iterator[None]:
+def consume_span(messages: Sequence[Message[Any]]) -> AbstractContextManager[None]:
     """A span around a handler, linked to the traces in which its messages were pushed."""
     tracer = _tracer()
-    if tracer is None:
-        yield
-        return
+    return _NO_SPAN if tracer is None else _consume_span(tracer, messages)
+
+
+@contextlib.contextmanager
+def _consume_span(tracer: Any, messages: Sequence[Message[Any]]) -> Iterator[None]:
     found = [parse_uuid(one.trace_id) for one in messages if one.trace_id]
     links = [_trace.Link(_context_of(trace_id)) for trace_id in found if trace_id is not None]
     queue = messages[0].queue if messages else ""

@@ -77,6 +77,7 @@ class Transport:
         if isinstance(token, str):
             self._headers += _authorization(token)
         self._addresses = {url: Address(url, ssl_context) for url in servers.urls}
+        self._only = servers.urls[0] if len(servers.urls) == 1 else None
         self._connections = connections
         self._can_fail_over = can_fail_over and len(servers.urls) > 1
         self._pool: Pool | None = None
@@ -115,7 +116,7 @@ class Transport:
         tried: set[str] = set()
         attempt, is_repeated = 1, False
         while True:
-            base = self.servers.choose(key, now=self._now(), tried=tried)
+            base = self._only or self.servers.choose(key, now=self._now(), tried=tried)
             try:
                 answer = await self._try(method, base, path, body, timeout, policy)
                 return answer._replace(is_repeated=True) if is_repeated else answer
