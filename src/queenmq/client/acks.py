@@ -77,14 +77,13 @@ class Acker:
                 await self._complete_all(message.partition_id)
 
     async def _ack(self, messages: list[Message[Any]]) -> list[dict[str, Any]]:
-        settler, ahead = self._settler, self._ahead
-        is_asking = ahead is not None and settler.pops_next and self.lanes.is_done
-        path = ahead.ask() if ahead is not None and is_asking else None
+        ahead = self._ahead if self._settler.pops_next and self.lanes.is_done else None
+        path = None if ahead is None else ahead.ask()
         if ahead is None or path is None:
-            return await settler.ack_each(messages, policy=PATIENT)
+            return await self._settler.ack_each(messages, policy=PATIENT)
         popped: list[Message[Any]] = []
         try:
-            results, popped = await settler.ack_and_pop(messages, path, policy=PATIENT)
+            results, popped = await self._settler.ack_and_pop(messages, path, policy=PATIENT)
         finally:
             ahead.put(popped)
         return results

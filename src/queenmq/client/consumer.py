@@ -11,22 +11,16 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from queenmq.client.acks import Acker, Tail, fail_all, release, settle_failed
+from queenmq.client.acks import Acker, Tail, release
 from queenmq.client.ahead import Ahead
-from queenmq.client.builders import called
-from queenmq.client.errors import (
-    ClientClosed,
-    HandlerFailed,
-    RequestFailed,
-    Unreachable,
-)  # fmt: skip
+from queenmq.client.errors import ClientClosed, RequestFailed, Unreachable
+from queenmq.client.handling import Handling
 from queenmq.client.lanes import Budget, Lanes
 from queenmq.client.leases import kept_lease
-from queenmq.client.message import Message, converted
-from queenmq.client.tracing import consume_span
+from queenmq.client.message import Message
 
 if TYPE_CHECKING:
     from queenmq.client.client import Queen
@@ -52,11 +46,14 @@ class Consumer:
     ) -> None:
         self._queen = queen
         self._options = options
-        self._handle = handle
-        self._on_success = on_success
-        self._on_error = on_error
-        # Callbacks settle for themselves.
-        self.acks = options.auto_ack and on_success is None and on_error is None
+        self.handling = Handling(
+            queen._settler,
+            options,
+            handle=handle,
+            on_success=on_success,
+            on_error=on_error,
+            is_stopping=lambda: self.is_stopping,
+        )
         self._budget = Budget(options.limit)
         self._stopping = asyncio.Event()
         #: Workers that wait for something to do, which may be broken off.
@@ -102,13 +99,7 @@ class Consumer:
     async def _work(self) -> None:
         async with contextlib.aclosing(self.batches()) as batches:
             async for lanes, acker in batches:
-                await (self._each if self._is_single else self._together)(lanes, acker)
-
-    @property
-    def _is_single(self) -> bool:
-        return self._options.each or self._options.request.batch == 1
-
-    # Getting batches.
+                await self.handling.run(lanes, acker)
 
     async def batches(self) -> AsyncGenerator[tuple[Lanes, Acker], None]:
         """Leased batches, one after the other; each is renewed until its acks have got through."""
@@ -231,102 +222,6 @@ class Consumer:
         finally:
             self._waiting.discard(task)
 
-    # Handling them.
-
-    async def _each(self, lanes: Lanes, acker: Acker) -> None:
-        """One message at a time; acks go out beside the next handler."""
-        settler = self._queen._settler
-        try:
-            while not self.is_stopping and (message := lanes.next()) is not None:
-                try:
-                    await self._call([message], message)
-                except HandlerFailed as failed:
-                    if not self.acks:
-                        raise
-                    await acker.drain()
-                    await settle_failed(settler, lanes, message, _text(failed))
-                else:
-                    if self.acks:
-                        acker.add(message)
-                    lanes.settle()
-        finally:
-            if self.acks and lanes.rest():
-                await acker.drain()
-                await release(settler, lanes.rest())
-
-    async def _together(self, lanes: Lanes, acker: Acker) -> None:
-        """The whole batch in one call. Payloads of a wrong type fail alone, with their lane."""
-        settler = self._queen._settler
-        messages, misfits = self._fitting(lanes)
-        failed: list[tuple[Message[Any], str]] = []
-        if messages:
-            try:
-                await self._call(messages, messages)
-            except HandlerFailed as error:
-                if not self.acks:
-                    raise
-                failed = [(message, _text(error)) for message in messages]
-            except BaseException:
-                if self.acks:
-                    await release(settler, messages)
-                raise
-        if not self.acks:
-            return
-        if not failed:
-            acker.add(*messages)
-        if failed or misfits:
-            await acker.drain()
-            await fail_all(settler, [*failed, *misfits])
-            # A misfit that became a dead letter leaves the lease to those behind it.
-            await release(settler, lanes.skipped)
-
-    def _fitting(self, lanes: Lanes) -> tuple[list[Message[Any]], list[tuple[Message[Any], str]]]:
-        """The messages to handle, and the first of each lane that does not fit the type."""
-        good: list[Message[Any]] = []
-        bad: list[tuple[Message[Any], str]] = []
-        while (message := lanes.next()) is not None:
-            try:
-                good.append(self.typed(message))
-            except ValueError as error:
-                bad.append((message, str(error)))
-                lanes.block()
-            else:
-                lanes.settle()
-        return good, bad
-
-    def typed(self, message: Message[Any]) -> Message[Any]:
-        """The message with its payload as the type that was asked for; raises ValueError."""
-        kind = self._options.type
-        return message if kind is None else converted(message, kind)
-
-    async def _call(self, messages: Sequence[Message[Any]], argument: Any) -> None:
-        """Run the handler and its callbacks; any error of it comes out as HandlerFailed."""
-        assert self._handle is not None
-        try:
-            with consume_span(messages):
-                if argument is messages[0]:
-                    self.typed(messages[0])
-                result = await called(self._handle, argument)
-        except (Exception, asyncio.CancelledError) as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-                raise
-            if self._on_error is None:
-                raise HandlerFailed(
-                    f"a handler raised {type(error).__name__}: {error}; catch it there, or let "
-                    "the consumer ack"
-                ) from error
-            await called(self._on_error, argument, error)
-            return
-        if self._on_success is not None:
-            await called(self._on_success, argument, result)
-
 
 def _may_pass(status: int) -> bool:
     return status == 429 or status >= 500
-
-
-def _text(failed: HandlerFailed) -> str:
-    """What the dead letter will say."""
-    error = failed.__cause__
-    return f"{type(error).__name__}: {error}"

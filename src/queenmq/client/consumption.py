@@ -180,7 +180,7 @@ class Consumption:
                         try:
                             while (message := await self._next(consumer, lanes, acker)) is not None:
                                 yield message
-                                if consumer.acks:
+                                if consumer.handling.acks:
                                     acker.add(message)
                                 lanes.settle()
                         finally:
@@ -192,7 +192,7 @@ class Consumption:
         """The next message of the batch that fits the type; one that does not has failed."""
         while not consumer.is_stopping and (message := lanes.next()) is not None:
             try:
-                return consumer.typed(message)
+                return consumer.handling.typed(message)
             except ValueError as error:
                 await acker.drain()
                 await settle_failed(self._queen._settler, lanes, message, str(error))
@@ -200,7 +200,7 @@ class Consumption:
 
     async def _leave(self, consumer: Consumer, lanes: Lanes, acker: Acker) -> None:
         """Settle what the loop has left of a batch."""
-        if not consumer.acks or not lanes.rest():
+        if not consumer.handling.acks or not lanes.rest():
             return
         settler = self._queen._settler
         await acker.drain()
