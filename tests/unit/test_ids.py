@@ -6,7 +6,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from queenmq.ids import parse_uuid, random_uuid, uuid7_text
+from queenmq.ids import parse_uuid, random_uuid, uuid7_text, uuid7_texts
 
 USUAL = "0190a8f0-1234-7abc-8def-0123456789ab"
 
@@ -60,3 +60,13 @@ def test_capital_letters_are_the_same_id() -> None:
 )
 def test_any_other_form_is_none(text: str) -> None:
     assert parse_uuid(text) is None
+
+
+def test_several_version_7_ids_ascend_and_no_two_are_alike() -> None:
+    groups = [uuid7_texts(1_700_000_000_000, count) for count in (0, 1, 2, 1_000, 1_000)]
+    for group in groups:
+        assert group == sorted(group)
+        assert {UUID(text).version for text in group} <= {7}
+        assert {UUID(text).variant for text in group} <= {RFC_4122}
+        assert {text[:13] for text in group} <= {"018bcfe5-6800"}
+    assert len({text for group in groups for text in group}) == 2_003
