@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from queenmq import Message, Queen
+from queenmq.client.acks import Acker
+from queenmq.client.lanes import Lanes
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.faulty_proxy import faulty_proxy
 from tests.support.scripted_server import Say, scripted
@@ -107,3 +109,20 @@ async def test_a_server_of_another_make_is_asked_once() -> None:
     assert seen == [1, 2, 3]
     asked = ["next" in one.body for one in server.seen if one.method == "POST"]
     assert asked == [True, False, False]
+
+
+async def test_acks_that_are_ended_before_they_were_sent_keep_nobody_waiting(queen: Queen) -> None:
+    """As when the event loop ends all tasks at once."""
+    queue = unique()
+    await queen.push(queue, 1)
+    messages = await queen.pop(queue)
+    acker, told = Acker(queen._settler, Lanes(messages)), []
+    before = asyncio.all_tasks()
+    acker.add(*messages)
+    acker.when_sent(lambda: told.append(True))
+    (task,) = asyncio.all_tasks() - before
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(acker.drain(), SOON_S)
+    assert told == [True]
+    assert (await queen.ack(messages[0]))["leaseReleased"]

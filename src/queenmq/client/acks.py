@@ -37,35 +37,64 @@ class Acker:
         self._pending: list[Message[Any]] = []
         self._done: list[Message[Any]] = []
         self._task: asyncio.Task[None] | None = None
+        self._is_sending = False
+        #: What to call when everything has been sent.
+        self._callbacks: list[Callable[[], object]] = []
 
     def add(self, *messages: Message[Any]) -> None:
         """These were handled well; settle them after all that were added before."""
         self._pending += messages
-        if self._pending and (self._task is None or self._task.done()):
+        if self._pending and not self._is_sending:
+            self._is_sending = True
             self._task = asyncio.create_task(self._send())
+            self._task.add_done_callback(self._ended)
 
     def when_sent(self, callback: Callable[[], object]) -> None:
         """Call it when everything that was added has been sent: later, or now."""
-        if self._task is None or self._task.done():
-            callback()
+        if self._is_sending:
+            self._callbacks.append(callback)
         else:
-            self._task.add_done_callback(lambda _: callback())
+            callback()
 
     async def drain(self) -> None:
         """Come back when everything that was added has been sent, also if the caller is ended."""
-        if self._task is not None:
-            await asyncio.shield(self._task)
+        task = self._task
+        if task is None:
+            return
+        if self._is_sending:
+            # Not the task itself, which would end with a caller that is cancelled.
+            sent = asyncio.Event()
+            self._callbacks.append(sent.set)
+            await sent.wait()
+        task.result()
 
     async def _send(self) -> None:
-        while self._pending:
-            messages, self._pending = self._pending, []
-            self._done += messages
-            try:
-                await self._complete(messages)
-            except ClientError as error:
-                # The messages come again when the lease is over.
-                self.lanes.lose()
-                _warn("acks did not get through", error=str(error), count=len(messages))
+        try:
+            while self._pending:
+                await self._send_pending()
+        finally:
+            self._sent()
+
+    def _sent(self) -> None:
+        self._is_sending = False
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task may be cancelled before it has begun, and says nothing then."""
+        if task is self._task and self._is_sending:
+            self._sent()
+
+    async def _send_pending(self) -> None:
+        messages, self._pending = self._pending, []
+        self._done += messages
+        try:
+            await self._complete(messages)
+        except ClientError as error:
+            # The messages come again when the lease is over.
+            self.lanes.lose()
+            _warn("acks did not get through", error=str(error), count=len(messages))
 
     async def _complete(self, messages: list[Message[Any]]) -> None:
         if not self._settler.counts_acks:

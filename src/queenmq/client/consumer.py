@@ -19,7 +19,7 @@ from queenmq.client.ahead import Ahead
 from queenmq.client.errors import ClientClosed, RequestFailed, Unreachable
 from queenmq.client.handling import Handling
 from queenmq.client.lanes import Budget, Lanes
-from queenmq.client.leases import kept_lease
+from queenmq.client.leases import KeptLease
 from queenmq.client.message import Message
 
 if TYPE_CHECKING:
@@ -156,25 +156,28 @@ class Consumer:
         is_lane = tail.is_lane(lanes.partition_ids)
         acker = Acker(self._queen._settler, lanes, ahead if is_lane else None)
         self._busy += 1
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._put_down)
-            stack.enter_context(self._kept(lanes))
+        lease = self._kept(lanes)
+
+        def put_down() -> None:
+            if lease is not None:
+                lease.stop()
+            self._busy -= 1
+            self._last = asyncio.get_running_loop().time()
+
+        try:
+            yield acker
+        except BaseException:
             try:
-                yield acker
-            except BaseException:
                 await acker.drain()
-                raise
-            await tail.follow(acker, stack.pop_all().close)
+            finally:
+                put_down()
+            raise
+        await tail.follow(acker, put_down)
 
-    def _put_down(self) -> None:
-        self._busy -= 1
-        self._last = asyncio.get_running_loop().time()
-
-    def _kept(self, lanes: Lanes) -> contextlib.AbstractContextManager[None]:
+    def _kept(self, lanes: Lanes) -> KeptLease | None:
         if not self._options.renew_lease or not lanes.lease_id:
-            return contextlib.nullcontext()
-        return kept_lease(
-            lanes.lease_id,
+            return None
+        return KeptLease(
             lanes,
             settler=self._queen._settler,
             transport=self._queen._transport,

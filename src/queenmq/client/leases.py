@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
 from typing import Literal
 
 from queenmq.client.errors import ClientClosed, ClientError, LeaseLost, NotFound
@@ -19,32 +18,44 @@ logger = logging.getLogger(__name__)
 _SOON_S = 0.3
 
 
-@contextlib.contextmanager
-def kept_lease(
-    lease_id: str, lanes: Lanes, *, settler: Settler, transport: Transport, interval: float
-) -> Iterator[None]:
-    """Extend the lease from time to time, beginning soon: its length is not known here.
+class KeptLease:
+    """Extends the lease of a batch from time to time, until it is stopped.
 
-    Each time it is extended by three intervals, so that it outlives two failures. A lease that
-    turns out to be lost is noted in the lanes.
+    It begins soon, because the length of the lease is not known here. Each time the lease is
+    extended by three intervals, so that it outlives two failures. One that turns out to be lost is
+    noted in the lanes.
     """
 
-    async def renew() -> None:
-        with contextlib.suppress(ClientClosed):
-            seconds = max(1, round(3 * interval))
-            while (outcome := await _extend(lease_id, lanes, settler, seconds)) != "lost":
-                await transport.pause(interval if outcome == "kept" else min(_SOON_S, interval))
+    def __init__(
+        self, lanes: Lanes, *, settler: Settler, transport: Transport, interval: float
+    ) -> None:
+        self._lanes = lanes
+        self._settler = settler
+        self._transport = transport
+        self._interval = interval
+        self._task: asyncio.Task[None] | None = None
+        # Most batches are done with before a task is needed.
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(min(_SOON_S, interval), self._start)
 
-    tasks: list[asyncio.Task[None]] = []
-    timer = asyncio.get_running_loop().call_later(
-        min(_SOON_S, interval), lambda: tasks.append(asyncio.create_task(renew()))
-    )
-    try:
-        yield
-    finally:
-        timer.cancel()
-        for task in tasks:
-            task.cancel()
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        lanes, interval = self._lanes, self._interval
+        seconds = max(1, round(3 * interval))
+        with contextlib.suppress(ClientClosed):
+            while True:
+                outcome = await _extend(lanes.lease_id, lanes, self._settler, seconds)
+                if outcome == "lost":
+                    return
+                pause_s = interval if outcome == "kept" else min(_SOON_S, interval)
+                await self._transport.pause(pause_s)
 
 
 async def _extend(
