@@ -29,7 +29,10 @@ def current_trace_id() -> str | None:
     """The trace of the current span as a UUID, None if there is none."""
     if _trace is None:
         return None
-    context = _trace.get_current_span().get_span_context()
+    span = _trace.get_current_span()
+    if span is _trace.INVALID_SPAN:
+        return None
+    context = span.get_span_context()
     return str(UUID(int=context.trace_id)) if context.is_valid else None
 
 
