@@ -146,7 +146,7 @@ async def test_a_caller_that_left_during_its_acks_has_acked_and_leased_nothing(
 async def test_what_was_answered_outlives_a_kill_of_the_whole_database(
     start_owner: Callable[..., BrokerProcess], data_dir: Path, follows: bool
 ) -> None:
-    """Acks before a pop need not be on disk at once, but before they are answered."""
+    """Also where the acks had to wait for what follows."""
     broker = start_owner()
     queues = [unique() for _ in range(2)]
     async with Wire(broker.url) as wire:

@@ -48,7 +48,7 @@ async def test_a_limit_is_kept_by_what_comes_along(queen: Queen) -> None:
 
 
 async def test_when_a_partition_is_dry_the_consumer_waits_for_the_next_message(
-    broker: BrokerProcess, queen: Queen
+    queen: Queen,
 ) -> None:
     queue, seen = unique(), []
     async with queen.consume(queue, lambda message: seen.append(message.data)):

@@ -22,19 +22,12 @@ Freed = Callable[[UUID, PartitionKey, str], None]
 class AckEntry:
     """One ack request on its way through a call."""
 
-    __slots__ = ("arrived_ms", "future", "is_provisional", "items", "keys", "weight")
+    __slots__ = ("arrived_ms", "future", "items", "keys", "weight")
 
-    def __init__(
-        self,
-        items: Sequence[AckItem],
-        future: asyncio.Future[list[AckResult]],
-        *,
-        is_provisional: bool,
-    ) -> None:
+    def __init__(self, items: Sequence[AckItem], future: asyncio.Future[list[AckResult]]) -> None:
         self.arrived_ms = now_ms()
         self.items = items
         self.future = future
-        self.is_provisional = is_provisional
         self.weight = len(items)
         self.keys = {(item.partition_id, item.consumer_group) for item in items}
 
@@ -75,14 +68,8 @@ class AckService:
         first = self._dispatcher.first
         return 0.0 if first is None else now - first.arrived_ms
 
-    async def ack(
-        self, items: Sequence[AckItem], *, is_provisional: bool = False
-    ) -> list[AckResult]:
-        """Settle the items of one request; one result per item, in order.
-
-        Those of a provisional request are durable only when something else has been committed after
-        them: the caller may tell nobody before that, or before `confirm`.
-        """
+    async def ack(self, items: Sequence[AckItem]) -> list[AckResult]:
+        """Settle the items of one request; one result per item, in order."""
         if not items:
             return []
         if (depth := self._dispatcher.depth) >= self._waiting_max:
@@ -90,12 +77,8 @@ class AckService:
                 f"{depth} acks already wait; nothing was changed, try again", depth=depth
             )
         future: asyncio.Future[list[AckResult]] = asyncio.get_running_loop().create_future()
-        self._dispatcher.add(AckEntry(items, future, is_provisional=is_provisional))
+        self._dispatcher.add(AckEntry(items, future))
         return await future
-
-    async def confirm(self) -> None:
-        """Come back when all that was acked before is durable."""
-        await self._store.make_durable()
 
     async def drain(self) -> None:
         """Wait until every ack has its answer."""
@@ -132,11 +115,7 @@ class AckService:
         """Make one call and answer its requests. Raises what may be the fault of one of them."""
         items = [item for entry in batch for item in entry.items]
         try:
-            results = await self._store.ack_messages(
-                items,
-                lock_timeout_ms=lock_timeout_ms,
-                is_durable=not all(entry.is_provisional for entry in batch),
-            )
+            results = await self._store.ack_messages(items, lock_timeout_ms=lock_timeout_ms)
         except (PartitionBusy, StorageRejected):
             raise
         except QueenError as error:

@@ -73,14 +73,9 @@ class MessageStore(Protocol):
         """End leases before their time."""
 
     async def ack_messages(
-        self, items: Sequence[AckItem], *, lock_timeout_ms: int, is_durable: bool
+        self, items: Sequence[AckItem], *, lock_timeout_ms: int
     ) -> list[AckResult]:
-        """Settle messages; one result per item, in order. What is not durable may still be lost if
-        the database dies, until something later is.
-        """
-
-    async def make_durable(self) -> None:
-        """Come back when everything that was committed before is durable."""
+        """Settle messages; one result per item, in order."""
 
     async def renew_lease(self, lease_id: UUID, *, seconds: int) -> Renewal:
         """Extend a live lease."""

@@ -158,19 +158,15 @@ class PostgresMessageStore:
         )
 
     async def ack_messages(
-        self, items: Sequence[AckItem], *, lock_timeout_ms: int, is_durable: bool
+        self, items: Sequence[AckItem], *, lock_timeout_ms: int
     ) -> list[AckResult]:
         rows = await self._database.fetch(
             self._sql["ack_messages"],
             *_columns(items),
             lock_timeout_ms,
-            is_durable,
             priority=OperationType.ACK_BATCH,
         )
         return [AckResult(*row) for row in rows]
-
-    async def make_durable(self) -> None:
-        await self._database.fetch(self._sql["make_durable"], priority=OperationType.ACK_BATCH)
 
     async def renew_lease(self, lease_id: UUID, *, seconds: int) -> Renewal:
         return Renewal(

@@ -22,13 +22,8 @@ class SlowStore:
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
         self.is_called = asyncio.Event()
-        #: Items and durability of each call.
-        self.calls: list[tuple[int, bool]] = []
 
-    async def ack_messages(
-        self, items: Sequence[AckItem], *, lock_timeout_ms: int, is_durable: bool
-    ) -> list[Any]:
-        self.calls.append((len(items), is_durable))
+    async def ack_messages(self, items: Sequence[AckItem], *, lock_timeout_ms: int) -> list[Any]:
         self.is_called.set()
         await self.may_answer.wait()
         return [cast(Any, Settled()) for _ in items]
@@ -76,21 +71,3 @@ async def test_who_waits_is_counted_ages_and_is_bounded() -> None:
     store.may_answer.set()
     assert [len(results) for results in await asyncio.gather(first, second)] == [1, 1]
     assert (service.depth, service.oldest_ms(now_ms())) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("provisional", "is_durable"), [((True, True), False), ((True, False), True)]
-)
-async def test_a_call_is_written_at_once_if_one_of_its_requests_is_answered_at_once(
-    provisional: tuple[bool, bool], is_durable: bool
-) -> None:
-    store = SlowStore()
-    service = make_service(store, waiting_max=10)
-    store.may_answer.set()
-    await asyncio.gather(
-        *(
-            service.ack(make_items(number), is_provisional=given)
-            for number, given in enumerate(provisional)
-        )
-    )
-    assert store.calls == [(2, is_durable)]

@@ -9,7 +9,7 @@ from queenmq import wire
 from queenmq.engine.ack_service import AckService
 from queenmq.engine.load import OperationType
 from queenmq.engine.load_manager import LoadManager
-from queenmq.engine.operation import AckItem, AckResult, PopRequest
+from queenmq.engine.operation import AckItem, AckResult
 from queenmq.errors import InvalidRequest
 from queenmq.ids import parse_uuid
 from queenmq.server.asgi import Receive, Scope, Send, read_body, send_json
@@ -83,22 +83,11 @@ class AckRoute:
         group = check_group(request.consumerGroup, length_max=length_max)
         items = [to_ack_item(one, group, length_max=length_max) for one in request.acknowledgments]
         following = None if request.next is None else self._pops.parse_next(request.next)
-        results = await self._service.ack(items, is_provisional=following is not None)
+        results = await self._service.ack(items)
         answer = _encode(items, results)
         if following is not None:
-            popped = await self._pop_behind(results, following, scope, receive)
+            popped = None
+            if any(one.lease_released and one.has_more for one in results):
+                popped = await self._pops.follow(following, scope, receive)
             answer = b'{"results":%b,"next":%b}' % (answer, popped or b"null")
         await send_json(send, 200, answer)
-
-    async def _pop_behind(
-        self, results: Sequence[AckResult], request: PopRequest, scope: Scope, receive: Receive
-    ) -> bytes | None:
-        """What the acks have made room for. The acks are durable when this comes back: a lease is
-        committed after them, and commits become durable in order.
-        """
-        popped = None
-        if any(one.lease_released and one.has_more for one in results):
-            popped = await self._pops.follow(request, scope, receive)
-        if popped is None:
-            await self._service.confirm()
-        return popped

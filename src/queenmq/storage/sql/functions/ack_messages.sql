@@ -1,8 +1,7 @@
 -- Settle delivered messages, for the items of one or many ack requests.
 --
 -- Arguments: parallel arrays, one element per item. A NULL lease id means that none was given. With
--- p_is_final a failure is not retried: failed means dlq, and retry is refused (acks in a transaction). Without
--- p_is_durable the commit does not wait for the disk; a later commit that does is good for this one as well.
+-- p_is_final a failure is not retried: failed means dlq, and retry is refused (acks in a transaction).
 -- Per (partition, group) the items are applied in message order, whatever the request order, up to the first
 -- one that asks for a redelivery; nothing after that one is applied.
 --   completed, success  the cursor moves to the message; all before it have passed with it
@@ -22,8 +21,7 @@ CREATE OR REPLACE FUNCTION queen.ack_messages(
     p_statuses text[],
     p_errors text[],
     p_is_final boolean,
-    p_lock_timeout_ms integer,
-    p_is_durable boolean DEFAULT true
+    p_lock_timeout_ms integer
 )
 RETURNS TABLE (
     ordinal integer,
@@ -46,9 +44,6 @@ DECLARE
 BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
-    END IF;
-    IF NOT p_is_durable THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
     -- Not for an ack under a lease: where the cursor is gone, so is the lease, and a refused ack changes nothing.
     IF array_position(p_lease_ids, NULL) IS NOT NULL THEN

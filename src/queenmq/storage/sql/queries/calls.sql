@@ -48,11 +48,7 @@ SELECT count(*) FROM queen.pop_sm_release($1, $2, $3, $4);
 
 -- name: ack_messages
 SELECT success, error, queue_name, partition_name, lease_released, dlq, has_more
-FROM queen.ack_messages($1, $2, $3, $4, $5, $6, false, $7, $8) ORDER BY ordinal;
-
--- name: make_durable
--- The smallest thing that is written to the log: its commit waits for all that is there before it.
-SELECT pg_logical_emit_message(true, 'queen', '');
+FROM queen.ack_messages($1, $2, $3, $4, $5, $6, false, $7) ORDER BY ordinal;
 
 -- name: renew_lease
 SELECT renewed, was_known, expires_at FROM queen.renew_lease($1, $2);
