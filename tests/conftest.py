@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from queenmq.storage.embedded import EmbeddedPostgres
 from queenmq.storage.migrator import migrate
 from tests.support.broker import Api, BrokerProcess, running_broker
 from tests.support.own_postgres import OwnPostgres, made_cluster, running_copy
+from tests.support.shared_postgres import SharedPostgres, running_postgres
 
 _databases = itertools.count(1)
 _TEMPLATE = "template_queen"
@@ -37,15 +36,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[EmbeddedPostgres]:
+def postgres() -> Iterator[SharedPostgres]:
     """A PostgreSQL server for the whole run."""
-    # Not pytest's own directory: its path is too long for a socket and closed to other users.
-    home = Path(tempfile.mkdtemp(prefix="queen-test-"))
-    try:
-        with EmbeddedPostgres(home / "data", max_connections=200) as server:
-            yield server
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -62,52 +56,42 @@ def server(cluster: Path) -> Iterator[OwnPostgres]:
         yield own
 
 
-def _with_database(url: str, name: str) -> str:
-    return url.replace("/queen?", f"/{name}?")
-
-
-def _execute(url: str, statement: str) -> None:
-    async def run() -> None:
-        connection = await asyncpg.connect(url)
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
-
-    asyncio.run(run())
-
-
 @pytest.fixture(scope="session")
-def template(postgres: EmbeddedPostgres) -> str:
+def template(postgres: SharedPostgres) -> str:
     """A migrated database that the others are copied from."""
-    _execute(postgres.socket_url, f"CREATE DATABASE {_TEMPLATE}")
-    asyncio.run(migrate(_with_database(postgres.socket_url, _TEMPLATE)))
+    postgres.create(_TEMPLATE, template=None)
+    asyncio.run(migrate(postgres.url_of(_TEMPLATE)))
     return _TEMPLATE
 
 
 @contextlib.contextmanager
-def _database(postgres: EmbeddedPostgres, template: str | None) -> Iterator[str]:
+def _database(postgres: SharedPostgres, template: str | None) -> Iterator[str]:
     name = f"test_{next(_databases)}"
-    copy = f" TEMPLATE {template}" if template else ""
-    _execute(postgres.socket_url, f"CREATE DATABASE {name}{copy}")
+    postgres.create(name, template=template)
     try:
-        yield _with_database(postgres.socket_url, name)
+        yield postgres.url_of(name)
     finally:
-        _execute(postgres.socket_url, f"DROP DATABASE {name} WITH (FORCE)")
+        postgres.drop(name)
 
 
 @pytest.fixture
-def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+def empty_database_url(postgres: SharedPostgres) -> Iterator[str]:
     """A database without our schema."""
     with _database(postgres, None) as url:
         yield url
 
 
 @pytest.fixture
-def database_url(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+def database_url(postgres: SharedPostgres, template: str) -> Iterator[str]:
     """A migrated database of the test's own."""
     with _database(postgres, template) as url:
         yield url
+
+
+@pytest.fixture
+def superuser_url(postgres: SharedPostgres, database_url: str) -> str:
+    """The test's own database for a superuser: for what its owner may not do."""
+    return postgres.superuser_url_of(urlsplit(database_url).path.strip("/"))
 
 
 @pytest.fixture
@@ -132,7 +116,7 @@ async def connect(database_url: str) -> AsyncIterator[Callable[[], object]]:
 
 
 @pytest.fixture(scope="session")
-def shared_database_url(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+def shared_database_url(postgres: SharedPostgres, template: str) -> Iterator[str]:
     """A migrated database that tests share; they keep apart by queue names."""
     with _database(postgres, template) as url:
         yield url

@@ -18,7 +18,8 @@ from tests.support.broker import SOON_S, Api, BrokerProcess, unique
 from tests.support.plain_sql import documented_sql, insert, insert_rows, lookup, newest
 from tests.support.waiting import wait_until_async
 
-_BYPASS = "SET queen.tracks_lookup = 'on'\n"
+#: What keeps the trigger from tracking a push.
+_BYPASS = "set_config('queen.tracks_lookup', 'on', true)"
 #: What pushes need; the release before the trigger had them all.
 _FUNCTIONS = {
     "ensure_partitions",
@@ -44,7 +45,7 @@ def _older_files(folder: str) -> list[SqlFile]:
         # The functions of today need the operation queue, too; the trigger does not.
         return [file for file in files if file.name < "0004" or "operations" in file.name]
     return [
-        SqlFile(file.name, file.text.replace(_BYPASS, ""), f"older {file.checksum}")
+        SqlFile(file.name, file.text.replace(_BYPASS, "''"), f"older {file.checksum}")
         for file in files
         if file.name in _FUNCTIONS
     ]
@@ -231,8 +232,7 @@ async def test_changed_trigger_function_is_replaced_under_its_trigger(
         " AS $$ BEGIN RETURN NULL; END $$"
     )
     await database.execute(
-        "UPDATE queen.schema_migrations SET checksum = 'older'"
-        " WHERE name = 'functions/track_inserts'"
+        "UPDATE queen.schema_files SET checksum = 'older' WHERE name = 'functions/track_inserts'"
     )
     assert await migrate(database_url) == ["track_inserts"]
     assert await _has_trigger(database)

@@ -53,6 +53,11 @@ def _own_spool(arguments: list[str]) -> dict[str, str]:
     return {"QUEEN_SPOOL_DIR": str(_spools() / hashlib.sha256(url.encode()).hexdigest()[:16])}
 
 
+def _environ() -> dict[str, str]:
+    """The environment, without what is for tests alone: brokers warn of what they do not know."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("QUEEN_TEST_")}
+
+
 class BrokerProcess:
     """A running `queen serve`."""
 
@@ -63,7 +68,7 @@ class BrokerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **_own_spool(arguments), **(environ or {})},
+            env={**_environ(), **_own_spool(arguments), **(environ or {})},
         )
         assert self.process.stdout is not None
         ready = self.process.stdout.readline()

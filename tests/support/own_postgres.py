@@ -21,6 +21,7 @@ from queenmq.storage.migrator import migrate
 from tests.support.embedded_server import SOON_S, family_of, wait_gone
 from tests.support.waiting import wait_until
 
+_SUPERUSER = "postgres"
 #: Few connections, so that a test can take them all; no care for power cuts.
 _SETTINGS = {
     "fsync": "off",
@@ -28,16 +29,25 @@ _SETTINGS = {
     "max_connections": "40",
     "shared_buffers": "16MB",
 }
-_INITDB = ("-U", "queen", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+_INITDB = ("-U", _SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+#: The bin directory of the PostgreSQL to test with; the one we ship if it is not set.
+_PROGRAMS_VARIABLE = "QUEEN_TEST_PG_BIN"
+
+
+def other_programs() -> Binaries | None:
+    """The PostgreSQL that the run was told to use, or None for the one we ship."""
+    directory = os.environ.get(_PROGRAMS_VARIABLE)
+    return Binaries(Path(directory)) if directory else None
 
 
 class OwnPostgres:
     """A server on a directory; the same port over all its starts."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **settings: str) -> None:
+        self._settings = _SETTINGS | settings
         self._home = home
         self._data = home / "data"
-        self._binaries: Binaries = find_binaries()
+        self._binaries: Binaries = other_programs() or find_binaries()
         account = find_account(self._data)
         if account is not None:
             os.chown(home, account.uid, account.gid)
@@ -49,10 +59,14 @@ class OwnPostgres:
 
     @property
     def url(self) -> str:
+        """Our schema's database, for the ordinary role that owns it."""
         return self.url_of("queen")
 
     def url_of(self, database: str) -> str:
         return f"postgresql://queen@127.0.0.1:{self._port}/{database}"
+
+    def superuser_url_of(self, database: str) -> str:
+        return f"postgresql://{_SUPERUSER}@127.0.0.1:{self._port}/{database}"
 
     @property
     def pid(self) -> int:
@@ -62,15 +76,20 @@ class OwnPostgres:
 
     def make(self) -> None:
         """Make the cluster, with our schema in a database of its own."""
-        assert self._run([self._binaries.initdb, "-D", str(self._data), *_INITDB]).wait(SOON_S) == 0
+        self.make_empty()
         self.start()
-        asyncio.run(_execute(self.url_of("postgres"), "CREATE DATABASE queen"))
+        for statement in ("CREATE ROLE queen LOGIN", "CREATE DATABASE queen OWNER queen"):
+            asyncio.run(_execute(self.superuser_url_of("postgres"), statement))
         asyncio.run(migrate(self.url))
         self.stop()
 
+    def make_empty(self) -> None:
+        """Make the cluster."""
+        assert self._run([self._binaries.initdb, "-D", str(self._data), *_INITDB]).wait(SOON_S) == 0
+
     def start(self) -> None:
         """Run the server and wait until it lets somebody in."""
-        words = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
+        words = [f"-c{name}={value}" for name, value in self._settings.items()]
         place = ["-D", str(self._data), "-p", str(self._port), "-k", str(self._home)]
         self._process = self._run([self._binaries.postgres, *place, *words])
         wait_until(lambda: self._answers(), timeout_s=SOON_S, what="the server to answer")
@@ -101,9 +120,9 @@ class OwnPostgres:
             self._end(signal.SIGQUIT)
 
     async def execute(self, *statements: str) -> None:
-        """Statements in a session of their own."""
+        """Run statements as the superuser, each in a session of its own."""
         for statement in statements:
-            await _execute(self.url, statement)
+            await _execute(self.superuser_url_of("queen"), statement)
 
     def _end(self, number: int) -> None:
         family = family_of(self.pid)
@@ -130,7 +149,7 @@ class OwnPostgres:
         assert self._process is not None
         assert self._process.poll() is None, (self._home / "log.txt").read_text()
         try:
-            asyncio.run(_execute(self.url_of("postgres"), "SELECT 1"))
+            asyncio.run(_execute(self.superuser_url_of("postgres"), "SELECT 1"))
         except (OSError, asyncpg.PostgresError):
             return False
         return True
@@ -155,6 +174,19 @@ def running_copy(home: Path) -> Iterator[OwnPostgres]:
         subprocess.run(["cp", "-a", str(home / "data"), str(copy / "data")], check=True)
         server = OwnPostgres(copy)
         try:
+            server.start()
+            yield server
+        finally:
+            server.close()
+
+
+@contextlib.contextmanager
+def running_empty(*, max_connections: int) -> Iterator[OwnPostgres]:
+    """A server on a cluster without a database of ours."""
+    with _home() as home:
+        server = OwnPostgres(home, max_connections=str(max_connections))
+        try:
+            server.make_empty()
             server.start()
             yield server
         finally:

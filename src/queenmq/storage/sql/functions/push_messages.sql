@@ -15,8 +15,8 @@
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
 -- stored winner), f refused because the queue is at its maxSize (no id); b behind operations and s as asked by
 -- p_queued_ids: message_ids then has the operation and positions its place in line.
--- Tables: partition_lookup (row locks, update), messages (insert). The setting queen.tracks_lookup keeps the
--- trigger of queen.messages from doing the former once more; it ends with the function.
+-- Tables: partition_lookup (row locks, update), messages (insert). The flag queen.tracks_lookup keeps the
+-- trigger of queen.messages from doing the former once more; it is on during the insert only.
 -- Locks: lookup rows in partition id order, held to commit; then, where something is queued or may have to be
 -- (p_is_accepted), those of lock_lines; then, for queues with a maxSize, an
 -- advisory lock per queue in id order.
@@ -43,7 +43,6 @@ CREATE OR REPLACE FUNCTION queen.push_messages(
 )
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
-SET queen.tracks_lookup = 'on'
 AS $$
 DECLARE
     v_direct uuid[] := p_partition_ids;
@@ -61,6 +60,7 @@ DECLARE
     v_winners uuid[];
     v_firsts integer[];
     v_ordinal integer;
+    v_flag text;
     -- What was queued.
     q_ordinals bigint[] := '{}';
     q_ids text[] := '{}';
@@ -146,6 +146,9 @@ BEGIN
         FROM queen.find_repeats(v_found, p_item_partitions, p_transaction_ids) r;
     END IF;
 
+    -- Not a SET clause of the function: only a superuser may store one that names a setting of our own. An
+    -- error takes the flag back together with the insert, for whoever catches it.
+    v_flag := set_config('queen.tracks_lookup', 'on', true);
     WITH counted AS (
         SELECT i.*, i.winner IS NULL AND coalesce(i.first = i.ordinal, true) AS is_new,
                count(*) FILTER (WHERE i.winner IS NULL AND coalesce(i.first = i.ordinal, true))
@@ -186,6 +189,7 @@ BEGIN
                CASE WHEN n.is_stored THEN 'q' WHEN n.is_new THEN 'f' ELSE 'd' END AS outcome
         FROM numbered n
     ) r;
+    v_flag := set_config('queen.tracks_lookup', '', true);
 
     IF v_firsts IS NOT NULL THEN
         -- A repeat within the call shares the fate of its first: the same id, or refused as well.

@@ -7,8 +7,8 @@
 -- It does by the list what push_messages does by the item. What an id looks like, what is stored already and
 -- how much room a queue has are the same functions there and here.
 -- The settings: nobody keeps statistics of rows that live for seconds, so plans are to hash the short lists
--- and never to loop over two long ones; a batch of usual size is to be sorted in memory; queen.tracks_lookup
--- as in push_messages.
+-- and never to loop over two long ones; a batch of usual size is to be sorted in memory. The flag
+-- queen.tracks_lookup as in push_messages.
 -- Tables: spark_staging (as drop_repeats), messages (insert), partition_lookup (update).
 -- Locks: as drop_repeats, as queue_rooms.
 -- Errors: QN002 a queue is at its maxSize.
@@ -24,7 +24,6 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_nestloop = off
 SET work_mem = '128MB'
-SET queen.tracks_lookup = 'on'
 AS $$
 DECLARE
     v_queue_ids uuid[];
@@ -34,6 +33,7 @@ DECLARE
     v_counts bigint[];
     v_rooms bigint[];
     v_full integer;
+    v_flag text;
 BEGIN
     duplicates := queen.drop_repeats(p_stage_ids, p_partition_ids, p_queue_names, p_partition_names);
     -- The time as in push_messages.
@@ -65,6 +65,7 @@ BEGIN
         END IF;
     END IF;
 
+    v_flag := set_config('queen.tracks_lookup', 'on', true);
     INSERT INTO queen.messages
         (partition_id, seq, id, queue_id, transaction_id, trace_id, created_at, payload)
     SELECT c.partition_id, c.seq + i.n, queen.message_id(c.prefix, c.seq + i.n), c.queue_id,
@@ -82,6 +83,7 @@ BEGIN
     CROSS JOIN LATERAL unnest(c.payloads, c.transaction_ids, c.trace_ids)
         WITH ORDINALITY AS i (payload, transaction_id, trace_id, n);
     GET DIAGNOSTICS stored = ROW_COUNT;
+    v_flag := set_config('queen.tracks_lookup', '', true);
     UPDATE queen.partition_lookup l
     SET last_seq = l.last_seq + n.messages,
         last_message_id = queen.message_id(v_prefixes[n.k], l.last_seq + n.messages),

@@ -1,7 +1,7 @@
 -- Keep partition_lookup right for messages that arrive by any other path than push_messages: SQL scripts,
 -- COPY, loaders. The trigger messages_track_inserts calls it once per statement with all inserted rows.
 --
--- push_messages moves the lookup rows itself and says so by its setting queen.tracks_lookup, so that the
+-- push_messages moves the lookup rows itself and says so by the flag queen.tracks_lookup, so that the
 -- trigger leaves its inserts alone.
 -- Per partition: last_seq only grows, and the newest message's id and time are those of the highest seq;
 -- first_seq goes down to what was inserted, or up to it where the partition held nothing.
