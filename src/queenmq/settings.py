@@ -7,9 +7,11 @@ as well. A value that cannot be used stops the start with a sentence that names 
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,6 +34,13 @@ ALIASES = {
     "SMART_POLL_PREFLIGHT_TIMEOUT": "smart_poll_preflight_timeout_ms",
     "SMART_POLL_MIN_INTERVAL": "smart_poll_min_interval_ms",
 }
+
+#: Variables with our prefix that are no settings of the broker: the command line reads them.
+OTHERS = {"QUEEN_CONFIG", "QUEEN_CONTEXT", "QUEEN_SPARK_MASTER", "QUEEN_TOKEN", "QUEEN_URL"}
+#: What Kubernetes sets for services whose names begin with "queen".
+_OF_SERVICES = re.compile(
+    r"QUEEN_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)"
+)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +150,20 @@ def load(
     return settings
 
 
+def find_unknown(environ: Mapping[str, str] | None = None) -> dict[str, str | None]:
+    """Return the variables with our prefix that nothing reads, each with the nearest name."""
+    environ = os.environ if environ is None else environ
+    known = OTHERS | {f"{PREFIX}{field.upper()}" for field in Settings.__struct_fields__}
+    ours = {name for name, value in environ.items() if name.startswith(PREFIX) and value}
+    unknown = sorted(name for name in ours - known if not _OF_SERVICES.fullmatch(name))
+    return {name: _nearest(name, known) for name in unknown}
+
+
+def _nearest(name: str, known: Collection[str]) -> str | None:
+    found = difflib.get_close_matches(name, sorted(known), n=1)
+    return found[0] if found else None
+
+
 def _from_file(path: Path, known: set[str]) -> dict[str, tuple[str, Any]]:
     try:
         table = tomllib.loads(path.read_text())
@@ -150,7 +173,9 @@ def _from_file(path: Path, known: set[str]) -> dict[str, tuple[str, Any]]:
         raise SettingsError(f"config file {path} is not valid TOML: {error}") from error
     for name in table:
         if name not in known:
-            raise SettingsError(f"config file {path} has the unknown key {name!r}; remove it")
+            nearest = _nearest(name, known)
+            hint = f"did you mean {nearest!r}?" if nearest else "remove it"
+            raise SettingsError(f"config file {path} has the unknown key {name!r}; {hint}")
     return {name: (f"{name} in {path}", value) for name, value in table.items()}
 
 

@@ -263,3 +263,11 @@ def test_url_of_a_data_directory_without_a_server_is_refused(tmp_path: Path) -> 
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert line.startswith("queen: ") and "nothing" in line
+
+
+def test_unknown_variable_is_reported_with_the_nearest_name(database_url: str) -> None:
+    with running_broker(database_url=database_url, QUEEN_DB_POOLSIZE="5", QUEEN_URL="x") as broker:
+        broker.stop()
+    (line,) = [line for line in broker.log if "unknown" in line]
+    assert "QUEEN_DB_POOLSIZE is unknown and has no effect" in line
+    assert "did you mean QUEEN_DB_POOL_SIZE?" in line

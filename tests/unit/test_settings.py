@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,62 @@ class TestValues:
 
     def test_variables_of_others_are_ignored(self) -> None:
         assert load(environ={"QUEEN_NONSENSE": "1", "PORT": "2"}) == Settings()
+
+
+class TestUnknownVariables:
+    @pytest.mark.parametrize(
+        ("name", "nearest"),
+        [
+            ("QUEEN_DATABSE_URL", "QUEEN_DATABASE_URL"),
+            ("QUEEN_LOGLEVEL", "QUEEN_LOG_LEVEL"),
+            ("QUEEN_DB_POOLSIZE", "QUEEN_DB_POOL_SIZE"),
+            ("QUEEN_CONFIG_FILE", "QUEEN_CONFIG"),
+            ("QUEEN_XYZZY_0", None),
+        ],
+    )
+    def test_the_nearest_name_is_found(self, name: str, nearest: str | None) -> None:
+        assert settings.find_unknown({name: "1", "QUEEN_PORT": "1"}) == {name: nearest}
+
+    @pytest.mark.parametrize("name", FIELDS)
+    def test_settings_are_known(self, name: str) -> None:
+        assert settings.find_unknown({f"QUEEN_{name.upper()}": "1"}) == {}
+
+    def test_variables_that_the_command_line_reads_are_known(self) -> None:
+        source = Path(settings.__file__).parent
+        read = {
+            name
+            for path in (source / "cli").rglob("*.py")
+            for name in re.findall(r'envvar="(\w+)"', path.read_text())
+        }
+        assert read | {"QUEEN_CONFIG"} == settings.OTHERS
+        assert settings.find_unknown(dict.fromkeys(settings.OTHERS, "1")) == {}
+
+    def test_variables_of_others_are_no_mistakes(self) -> None:
+        of_services = [
+            "QUEEN_SERVICE_HOST",
+            "QUEEN_SERVICE_PORT",
+            "QUEEN_SERVICE_PORT_HTTP",
+            "QUEEN_PORT_6632_TCP",
+            "QUEEN_PORT_6632_TCP_ADDR",
+            "QUEEN_BLUE_SERVICE_HOST",
+            "QUEEN_BLUE_PORT_6632_TCP_PROTO",
+        ]
+        environ = dict.fromkeys([*of_services, "PORT", "QUEENS_PORT", "PATH"], "1")
+        environ["QUEEN_NOT_SET"] = ""
+        assert settings.find_unknown(environ) == {}
+
+    def test_the_process_environment_is_looked_at_by_default(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("QUEEN_PROT", "4")
+        assert settings.find_unknown()["QUEEN_PROT"] == "QUEEN_PORT"
+
+    def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(
+        self, write_config: Any
+    ) -> None:
+        assert "unknown key 'prot'; did you mean 'port'?" in refusal(
+            config=write_config("prot = 1")
+        )
 
 
 class TestOtherNames:
@@ -259,8 +316,8 @@ class TestRefusals:
         )
 
     def test_an_unknown_key_in_the_file_is_named(self, write_config: Any) -> None:
-        text = refusal(config=write_config("prot = 1"))
-        assert "unknown key 'prot'; remove it" in text
+        text = refusal(config=write_config("xyzzy = 1"))
+        assert "unknown key 'xyzzy'; remove it" in text
 
     def test_a_file_that_is_not_there_is_named(self) -> None:
         text = refusal(config="nowhere/queen.toml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import sys
 import threading
@@ -18,6 +19,8 @@ from queenmq.errors import QueenError, SettingsError, StorageUnavailable
 
 if TYPE_CHECKING:
     from queenmq.storage.embedded import EmbeddedPostgres
+
+logger = logging.getLogger(__name__)
 
 Text = str | None
 
@@ -58,12 +61,24 @@ def serve(
         config=config,
     )
     log.configure(level=loaded.log_level, log_format=loaded.log_format)
+    _warn_of_unknown_variables()
     try:
         is_well = _run(loaded)
     except StorageUnavailable as error:
         # A start that fails has one exit code, whatever stopped it.
         raise QueenError(str(error)) from error
     sys.exit(0 if is_well else 1)
+
+
+def _warn_of_unknown_variables() -> None:
+    for name, nearest in settings.find_unknown().items():
+        hint = f"did you mean {nearest}?" if nearest else "docs/settings.md lists all settings"
+        logger.warning(
+            "environment variable %s is unknown and has no effect; %s",
+            name,
+            hint,
+            extra={"event": "unknown_variable", "variable": name},
+        )
 
 
 def _run(loaded: settings.Settings) -> bool:
@@ -123,12 +138,10 @@ def _database(loaded: settings.Settings) -> Iterator[str]:
 
 def _watch(server: EmbeddedPostgres, done: threading.Event) -> None:
     """Say it loudly when the embedded server is beyond repair; requests are then refused."""
-    import logging
-
     while not done.wait(_CHECK_S):
         try:
             server.check()
         except QueenError as error:
             facts = {"event": "postgres_gave_up"}
-            logging.getLogger(__name__).critical("%s", error, extra=facts)
+            logger.critical("%s", error, extra=facts)
             return
