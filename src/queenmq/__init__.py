@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from queenmq.version import VERSION
+
 if TYPE_CHECKING:
     from queenmq.client.client import Queen as Queen
     from queenmq.client.errors import (
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from queenmq.client.sync import SyncQueen as SyncQueen
     from queenmq.errors import QueenError as QueenError
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "BadRequest",

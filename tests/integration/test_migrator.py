@@ -42,7 +42,7 @@ async def test_fresh_database_gets_every_file_once(empty_database_url: str) -> N
     functions = [file.name for file in load_folder("functions")]
     assert applied[: len(migrations)] == migrations
     assert sorted(applied[len(migrations) :]) == sorted(functions)
-    rows = await _fetch(empty_database_url, "SELECT name FROM queen.schema_migrations")
+    rows = await _fetch(empty_database_url, "SELECT name FROM queen.schema_files")
     recorded = {row["name"] for row in rows}
     assert recorded == {f"migrations/{name}" for name in migrations} | {
         f"functions/{name}" for name in functions
@@ -51,7 +51,7 @@ async def test_fresh_database_gets_every_file_once(empty_database_url: str) -> N
 
 async def test_second_run_does_nothing(empty_database_url: str) -> None:
     await migrate(empty_database_url)
-    query = "SELECT name, checksum, applied_at FROM queen.schema_migrations ORDER BY name"
+    query = "SELECT name, checksum, applied_at FROM queen.schema_files ORDER BY name"
     before = await _fetch(empty_database_url, query)
     assert await migrate(empty_database_url) == []
     assert await _fetch(empty_database_url, query) == before
@@ -69,7 +69,7 @@ async def test_edited_migration_is_refused_by_name(database_url: str) -> None:
     name = load_folder("migrations")[1].name
     await _fetch(
         database_url,
-        "UPDATE queen.schema_migrations SET checksum = 'edited' WHERE name = $1",
+        "UPDATE queen.schema_files SET checksum = 'edited' WHERE name = $1",
         f"migrations/{name}",
     )
     with pytest.raises(MigrationError, match=name):
@@ -84,7 +84,7 @@ async def test_changed_function_is_applied_again_and_nothing_else(database_url: 
     )
     await _fetch(
         database_url,
-        "UPDATE queen.schema_migrations SET checksum = 'older' WHERE name = $1",
+        "UPDATE queen.schema_files SET checksum = 'older' WHERE name = $1",
         "functions/seq_of_message_id",
     )
     assert await migrate(database_url) == ["seq_of_message_id"]
@@ -135,7 +135,7 @@ async def test_of_a_changed_function_only_the_new_version_is_left(
         )
     await _fetch(
         database_url,
-        "UPDATE queen.schema_migrations SET checksum = 'older' WHERE name = $1",
+        "UPDATE queen.schema_files SET checksum = 'older' WHERE name = $1",
         "functions/seq_of_message_id",
     )
     assert await migrate(database_url) == ["seq_of_message_id"]
@@ -155,7 +155,7 @@ async def test_call_in_flight_outlives_the_change_of_what_it_calls(database_url:
         )
         await _fetch(
             database_url,
-            "UPDATE queen.schema_migrations SET checksum = 'older' WHERE name LIKE 'functions/%'",
+            "UPDATE queen.schema_files SET checksum = 'older' WHERE name LIKE 'functions/%'",
         )
         assert len(await migrate(database_url)) == len(load_folder("functions"))
         await hold.commit()
@@ -183,7 +183,7 @@ async def test_messages_survive_a_migration(database_url: str) -> None:
     await _fetch(database_url, "SELECT queen.push('kept', '1')")
     await _fetch(
         database_url,
-        "UPDATE queen.schema_migrations SET checksum = 'older' WHERE name LIKE 'functions/%'",
+        "UPDATE queen.schema_files SET checksum = 'older' WHERE name LIKE 'functions/%'",
     )
     before = await _snapshot(database_url)
     assert len(await migrate(database_url)) == len(load_folder("functions"))

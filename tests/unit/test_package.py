@@ -38,7 +38,7 @@ def test_the_client_needs_neither_the_broker_nor_its_libraries() -> None:
     assert "httptools" in loaded
     assert not loaded & {"asyncpg", "pyspark", "starlette", "uvicorn", "httpx", "pytest"}
     ours = {name.split(".")[1] for name in loaded if name.startswith("queenmq.")}
-    assert ours == {"client", "clock", "errors", "ids", "wire"}
+    assert ours == {"client", "clock", "errors", "ids", "version", "wire"}
 
 
 def test_public_names_are_these() -> None:

@@ -60,11 +60,33 @@ def migrate(
 
     from queenmq.storage import migrator
 
+    applied = asyncio.run(migrator.migrate(_url_to_migrate(database_url)))
+    print("\n".join(applied) if applied else "nothing to do: the schema is up to date")
+
+
+@app.command("finish-upgrade")
+def finish_upgrade(
+    database_url: str | None = typer.Option(None, help="The PostgreSQL that was upgraded."),
+) -> None:
+    """End an upgrade: remove what only brokers of the release before need.
+
+    Run it when all brokers are of the new release. Older ones do not start any more then.
+
+    Example: queen db finish-upgrade --database-url "$(queen db url)"
+    """
+    import asyncio
+
+    from queenmq.storage import migrator
+
+    done = asyncio.run(migrator.finish_upgrade(_url_to_migrate(database_url)))
+    print("\n".join([*done, "the upgrade is finished"]))
+
+
+def _url_to_migrate(database_url: str | None) -> str:
     url = settings.load({"database_url": database_url}).database_url
     if url is None:
         raise SettingsError("--database-url is required; or set QUEEN_DATABASE_URL")
-    applied = asyncio.run(migrator.migrate(url))
-    print("\n".join(applied) if applied else "nothing to do: the schema is up to date")
+    return url
 
 
 @command(app)

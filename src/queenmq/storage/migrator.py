@@ -1,19 +1,31 @@
 """Brings the schema up to date: numbered migrations once each, function files whenever they change.
 
 Everything happens in one transaction under an advisory lock, so two brokers that start at once do
-not disturb each other and a failed step leaves nothing behind.
+not disturb each other and a failed step leaves nothing behind. A schema of a later release is left
+alone: `schema_level` decides.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 
 from queenmq.errors import MigrationError
 from queenmq.storage.driver_errors import translated
+from queenmq.storage.schema_functions import AppliedFile, SchemaFunctions, apply_file
+from queenmq.storage.schema_level import (
+    FIRST,
+    LEVEL,
+    Plan,
+    SchemaState,
+    level_of_migration,
+    plan_finish,
+    plan_start,
+)
 from queenmq.storage.sql_files import SqlFile, load_folder, load_queries
+from queenmq.version import VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -22,99 +34,121 @@ _VERSION_MIN = 150_000
 
 
 async def migrate(url: str, *, connect_timeout_ms: int = 5_000) -> list[str]:
-    """Apply what is missing; the names of what was applied, in order."""
+    """Apply what is missing, unless a later release has; the names of what was applied, in order.
+
+    What brokers of the release before need stays until `finish_upgrade`.
+    """
+    return await _in_transaction(url, _start, connect_timeout_ms)
+
+
+async def finish_upgrade(url: str, *, connect_timeout_ms: int = 5_000) -> list[str]:
+    """Apply what is missing and remove what only older brokers need; the names of all that."""
+    return await _in_transaction(url, _finish, connect_timeout_ms)
+
+
+async def _in_transaction(
+    url: str, work: Callable[[asyncpg.Connection], Awaitable[list[str]]], connect_timeout_ms: int
+) -> list[str]:
     with translated():
         connection = await asyncpg.connect(
             url, timeout=connect_timeout_ms / 1000, statement_cache_size=0
         )
         try:
             async with connection.transaction():
-                return await _migrate(connection)
+                await _check_server(connection)
+                sql = load_queries("migrations")
+                await connection.execute(sql["lock"])
+                await connection.execute(sql["fix_search_path"])
+                return await work(connection)
         finally:
             await connection.close()
 
 
-async def _migrate(connection: asyncpg.Connection) -> list[str]:
-    sql = load_queries("migrations")
-    version = await connection.fetchval(sql["server_version"])
+async def _check_server(connection: asyncpg.Connection) -> None:
+    version = await connection.fetchval(load_queries("migrations")["server_version"])
     if version < _VERSION_MIN:
         raise MigrationError(
             f"PostgreSQL {version // 10_000} is too old; use a server of version 15 or later"
         )
-    await connection.execute(sql["lock"])
-    await connection.execute(sql["bootstrap"])
-    applied = {row["name"]: row["checksum"] for row in await connection.fetch(sql["applied"])}
-    done = []
-    for file in load_folder("migrations"):
-        known = applied.get(f"migrations/{file.name}")
-        if known is None:
-            await _apply(connection, "migrations", file)
-            done.append(file.name)
-        elif known != file.checksum:
-            raise MigrationError(
-                f"migration {file.name} was changed after it was applied;"
-                " restore it and add a new one"
-            )
+
+
+async def _start(connection: asyncpg.Connection) -> list[str]:
+    found = await _find_state(connection)
+    plan = plan_start(found, release=VERSION)
+    if plan is not None:
+        return await _apply(connection, found, plan)
+    assert found is not None
+    logger.warning(
+        "Queen %s runs beside the newer Queen %s and leaves its schema alone",
+        VERSION,
+        found.release,
+        extra={"event": "older_release", "level": LEVEL, "schema_level": found.level},
+    )
+    return []
+
+
+async def _finish(connection: asyncpg.Connection) -> list[str]:
+    found = await _find_state(connection)
+    # As any start first: it drops what an earlier upgrade has left before it keeps anything.
+    plan = plan_start(found, release=VERSION)
+    done = [] if plan is None else await _apply(connection, found, plan)
+    state = found if plan is None else plan.after
+    return done + await _apply(connection, state, plan_finish(state, release=VERSION))
+
+
+async def _find_state(connection: asyncpg.Connection) -> SchemaState | None:
+    """What the database records; None if it has no schema of ours."""
+    sql = load_queries("migrations")
+    tables = {row["name"] for row in await connection.fetch(sql["find_bookkeeping"])}
+    if "schema_files" not in tables:
+        await connection.execute(sql["create_bookkeeping"])
+        if "schema_migrations" not in tables:
+            return None
+        await connection.execute(sql["adopt_first_release"])
+        return FIRST
+    row = await connection.fetchrow(sql["state"])
+    if row is None:
+        raise MigrationError("table queen.schema_state is empty; restore it from a backup")
+    return SchemaState(**row)
+
+
+async def _apply(
+    connection: asyncpg.Connection, found: SchemaState | None, plan: Plan
+) -> list[str]:
+    sql = load_queries("migrations")
+    rows = await connection.fetch(sql["applied"])
+    applied = {row["name"]: AppliedFile(row["checksum"], row["level"]) for row in rows}
     functions = in_order(load_folder("functions"))
-    for name in sorted(_names(applied, "functions") - {file.name for file in functions}):
-        await _run(connection, await _drops(connection, name))
-        await connection.execute(sql["forget"], f"functions/{name}")
-    for file in functions:
-        if applied.get(f"functions/{file.name}") != file.checksum:
-            await _replace_function(connection, file)
-            done.append(file.name)
+    schema = SchemaFunctions(connection, applied, level=LEVEL)
+    done = []
+    if plan.drops_leftovers:
+        done += await schema.drop_leftovers()
+    done += await _apply_migrations(connection, applied, post_level=plan.post_level)
+    done += await schema.bring_up(functions, keeps_older=not plan.after.is_finished)
+    if plan.after != found:
+        await connection.execute(sql["record_state"], *plan.after)
     if done:
         logger.info("schema is up to date", extra={"event": "migrated", "applied": len(done)})
     return done
 
 
-def _names(applied: Iterable[str], folder: str) -> set[str]:
-    return {name.removeprefix(f"{folder}/") for name in applied if name.startswith(f"{folder}/")}
-
-
-async def _replace_function(connection: asyncpg.Connection, file: SqlFile) -> None:
-    """Leave exactly the function that the file defines.
-
-    In place if that can be: calls in flight and triggers hold on to the old one. A function with
-    other arguments or another result is dropped first; callers see the new one on commit.
-    """
-    older = await _drops(connection, file.name)
-    attempt = connection.transaction()
-    await attempt.start()
-    try:
-        await _apply(connection, "functions", file)
-        is_replaced = len(await _drops(connection, file.name)) == 1
-    except MigrationError as error:
-        if not isinstance(error.__cause__, asyncpg.InvalidFunctionDefinitionError):
-            raise
-        is_replaced = False
-    if is_replaced:
-        await attempt.commit()
-    else:
-        await attempt.rollback()
-        await _run(connection, older)
-        await _apply(connection, "functions", file)
-
-
-async def _drops(connection: asyncpg.Connection, name: str) -> list[str]:
-    """The statements that drop every version of a function."""
-    rows = await connection.fetch(load_queries("migrations")["drop_function"], name)
-    return [row[0] for row in rows]
-
-
-async def _run(connection: asyncpg.Connection, statements: list[str]) -> None:
-    for statement in statements:
-        await connection.execute(statement)
-
-
-async def _apply(connection: asyncpg.Connection, folder: str, file: SqlFile) -> None:
-    try:
-        await connection.execute(file.text)
-    except asyncpg.PostgresError as error:
-        raise MigrationError(f"{folder}/{file.name}.sql failed: {error}") from error
-    await connection.execute(
-        load_queries("migrations")["record"], f"{folder}/{file.name}", file.checksum
-    )
+async def _apply_migrations(
+    connection: asyncpg.Connection, applied: dict[str, AppliedFile], *, post_level: int
+) -> list[str]:
+    done = []
+    for file in load_folder("migrations"):
+        known = applied.get(f"migrations/{file.name}")
+        number, stage = file.name.split("_")[:2]
+        level = level_of_migration(int(number))
+        if known is not None and known.checksum != file.checksum:
+            raise MigrationError(
+                f"migration {file.name} was changed after it was applied;"
+                " restore it and add a new one"
+            )
+        if known is None and (stage == "pre" or level <= post_level):
+            await apply_file(connection, "migrations", file, level=level)
+            done.append(file.name)
+    return done
 
 
 def in_order(files: list[SqlFile]) -> list[SqlFile]:
