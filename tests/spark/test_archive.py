@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pyarrow.parquet as pq
@@ -22,7 +21,7 @@ from queenmq.spark.lake.manifest import read_manifest
 from queenmq.spark.lake.table import open_table
 from tests.support.archive import archive_job, archived, live, marks, run_archive
 from tests.support.feed import Feed
-from tests.support.plain_sql import documented_sql
+from tests.support.shared_postgres import SharedPostgres
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -257,18 +256,10 @@ def test_a_lake_that_is_not_there_is_an_error_and_an_empty_one_is_none(
 
 
 def test_the_documented_role_can_archive(
-    spark: SparkSession, feed: Feed, lake: str, request: pytest.FixtureRequest
+    spark: SparkSession, feed: Feed, postgres: SharedPostgres, lake: str
 ) -> None:
-    feed.execute("CREATE ROLE spark_reader LOGIN PASSWORD 'local'")
-    request.addfinalizer(lambda: feed.execute("DROP ROLE spark_reader"))
-    request.addfinalizer(lambda: feed.execute("DROP OWNED BY spark_reader"))
-    for page, heading in (
-        ("spark.md", "A role for reading"),
-        ("pipeline.md", "A role for archiving"),
-    ):
-        for statement in documented_sql(page, heading).split(";"):
-            if statement.strip() and "CREATE ROLE" not in statement:
-                feed.execute(statement)
-    feed.push("orders", 1)
-    url = feed.url.replace(f"//{urlsplit(feed.url).netloc}", "//spark_reader:local@")
-    assert run_archive(spark, url, lake).figures["partitions marked"] == 1
+    with postgres.role("spark_reader", feed.url) as url:
+        postgres.grant_documented(feed.execute, "spark.md", "A role for reading")
+        postgres.grant_documented(feed.execute, "pipeline.md", "A role for archiving")
+        feed.push("orders", 1)
+        assert run_archive(spark, url, lake).figures["partitions marked"] == 1

@@ -22,9 +22,9 @@ from queenmq.spark.sink_lists import make_lists
 from queenmq.spark.sink_options import parse_sink_options
 from queenmq.spark.sink_rows import checked_batches
 from queenmq.spark.sink_store import Stage, open_store, publish
-from queenmq.storage.embedded import EmbeddedPostgres
 from tests.support.feed import Feed
 from tests.support.own_postgres import OwnPostgres
+from tests.support.shared_postgres import SharedPostgres
 from tests.support.staging import staged, stored
 
 pytestmark = [pytest.mark.db, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -74,9 +74,11 @@ def test_a_queue_deleted_after_planning_stops_the_task(feed: Feed) -> None:
         list(plan.read(split))
 
 
-def test_a_wrong_password_is_told_without_it(postgres: EmbeddedPostgres) -> None:
-    parts = urlsplit(postgres.url)
-    url = postgres.url.replace(f":{parts.password}@", ":guessed@")
+def test_a_wrong_password_is_told_without_it(postgres: SharedPostgres) -> None:
+    if postgres.tcp_url is None:
+        pytest.skip("this server asks for no password")
+    parts = urlsplit(postgres.tcp_url)
+    url = postgres.tcp_url.replace(f":{parts.password}@", ":guessed@")
     for attempt in (reader(url).partitions, open_store(url).__enter__):
         with pytest.raises(StorageUnavailable, match="password authentication failed") as error:
             attempt()
@@ -87,13 +89,10 @@ def test_a_wrong_password_is_told_without_it(postgres: EmbeddedPostgres) -> None
 
 
 @pytest.fixture
-def stranger(feed: Feed) -> Iterator[str]:
+def stranger(feed: Feed, postgres: SharedPostgres) -> Iterator[str]:
     """The URL of a role that may do nothing."""
-    feed.execute("CREATE ROLE spark_stranger LOGIN PASSWORD 'local'")
-    parts = urlsplit(feed.url)
-    yield feed.url.replace(f"//{parts.netloc}", "//spark_stranger:local@")
-    feed.execute("DROP OWNED BY spark_stranger")
-    feed.execute("DROP ROLE spark_stranger")
+    with postgres.role("spark_stranger", feed.url) as url:
+        yield url
 
 
 def test_a_role_without_rights_reads_nothing(
@@ -109,6 +108,12 @@ _GRANTS = {
     "nothing": ("SELECT", "rows could not be staged: permission denied for schema queen"),
     "staging alone": (
         "GRANT USAGE ON SCHEMA queen TO spark_stranger;"
+        " GRANT SELECT, INSERT, DELETE ON queen.spark_staging TO spark_stranger",
+        "the batch was not published: permission denied for function publish_staged",
+    ),
+    "staging and functions": (
+        "GRANT USAGE ON SCHEMA queen TO spark_stranger;"
+        " GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA queen TO spark_stranger;"
         " GRANT SELECT, INSERT, DELETE ON queen.spark_staging TO spark_stranger",
         "the batch was not published: permission denied for table spark_commits",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -13,7 +12,7 @@ from queenmq.errors import StorageRejected
 from queenmq.spark.options import read_options
 from queenmq.spark.stream_reader import QueenStreamReader
 from tests.support.feed import Feed
-from tests.support.plain_sql import documented_sql
+from tests.support.shared_postgres import SharedPostgres
 from tests.support.staging import Published, Row, publish, stage
 
 #: An operation that waits in the only partition.
@@ -26,25 +25,18 @@ Maker = Callable[..., QueenStreamReader]
 
 
 @pytest.fixture
-def stranger(feed: Feed) -> Iterator[str]:
+def stranger(feed: Feed, postgres: SharedPostgres) -> Iterator[str]:
     """The URL of a role without any right."""
-    yield from role(feed, "spark_reader")
-
-
-@pytest.fixture
-def writer(feed: Feed) -> Iterator[str]:
-    """The URL of the documented role for writing."""
-    for url in role(feed, "spark_writer"):
-        grant(feed, "A role for writing", page="spark-sink.md")
+    with postgres.role("spark_reader", feed.url) as url:
         yield url
 
 
-def role(feed: Feed, name: str) -> Iterator[str]:
-    feed.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'local'")
-    parts = urlsplit(feed.url)
-    yield feed.url.replace(f"//{parts.netloc}", f"//{name}:local@")
-    feed.execute(f"DROP OWNED BY {name}")
-    feed.execute(f"DROP ROLE {name}")
+@pytest.fixture
+def writer(feed: Feed, postgres: SharedPostgres) -> Iterator[str]:
+    """The URL of the documented role for writing."""
+    with postgres.role("spark_writer", feed.url) as url:
+        postgres.grant_documented(feed.execute, "spark-sink.md", "A role for writing")
+        yield url
 
 
 @pytest.fixture
@@ -58,14 +50,8 @@ def make(stranger: str, request: pytest.FixtureRequest) -> Maker:
     return reader
 
 
-def grant(feed: Feed, heading: str, page: str = "spark.md") -> None:
-    for statement in documented_sql(page, heading).split(";"):
-        if statement.strip() and "CREATE ROLE" not in statement:
-            feed.execute(statement)
-
-
-def test_the_documented_role_can_read(feed: Feed, make: Maker) -> None:
-    grant(feed, "A role for reading")
+def test_the_documented_role_can_read(feed: Feed, postgres: SharedPostgres, make: Maker) -> None:
+    postgres.grant_documented(feed.execute, "spark.md", "A role for reading")
     feed.push("orders", {"n": 1})
     stream = make()
     start = stream.initialOffset()
@@ -75,8 +61,8 @@ def test_the_documented_role_can_read(feed: Feed, make: Maker) -> None:
     stream.commit(end)
 
 
-def test_publishing_needs_one_more_grant(feed: Feed, make: Maker) -> None:
-    grant(feed, "A role for reading")
+def test_publishing_needs_one_more_grant(feed: Feed, postgres: SharedPostgres, make: Maker) -> None:
+    postgres.grant_documented(feed.execute, "spark.md", "A role for reading")
     feed.push("orders")
     stream = make(consumerGroup="lake")
     start = stream.initialOffset()

@@ -10,6 +10,8 @@
 -- transactions short. Result: the message id; for a repeated transaction_id the id of the stored message;
 -- NULL when operations wait in the partition (operation_queue) and the message was queued behind them.
 -- Consumers are woken on commit.
+-- It acts with the rights of its owner, so that a role needs EXECUTE on this function and nothing else. Its
+-- search_path keeps a caller's own functions, operators and types out of it.
 -- Errors: QN002 the queue is at its maxSize; QN003 too many operations wait in the partition; 22023 a name is
 -- empty or too long.
 CREATE OR REPLACE FUNCTION queen.push(
@@ -21,6 +23,8 @@ CREATE OR REPLACE FUNCTION queen.push(
 )
 RETURNS uuid
 LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
