@@ -14,10 +14,11 @@ import pytest
 from queenmq.errors import MigrationError, StorageUnavailable
 from queenmq.storage import migrator
 from queenmq.storage.migrator import in_order, migrate
-from queenmq.storage.sql_files import load_folder
+from queenmq.storage.sql_files import SqlFile, load_folder
 from tests.isolation.sessions import start_blocked
 from tests.support.broker import SOON_S
 from tests.support.schema_snapshot import take_snapshot
+from tests.support.waiting import wait_until_async
 
 
 async def _fetch(url: str, query: str, *values: object) -> list[asyncpg.Record]:
@@ -177,6 +178,48 @@ async def test_failed_migration_leaves_nothing_behind(empty_database_url: str) -
     assert [row["relname"] for row in rows] == ["messages"]
     await _fetch(empty_database_url, "DROP TABLE queen.messages")
     assert await migrate(empty_database_url)
+
+
+async def test_migration_that_loses_a_deadlock_is_tried_again(
+    database_url: str, superuser_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = "LOCK TABLE queen.queues; {}; LOCK TABLE queen.partition_lookup"
+    text = locks.format("SELECT pg_advisory_xact_lock(1)")
+    extra = SqlFile("9999_pre_lock_tables", text, "checksum")
+
+    def load(folder: str) -> list[SqlFile]:
+        return load_folder(folder) + ([extra] if folder == "migrations" else [])
+
+    monkeypatch.setattr(migrator, "load_folder", load)
+    session, gate = [await asyncpg.connect(superuser_url) for _ in range(2)]
+    try:
+        await gate.execute("SELECT pg_advisory_lock(1)")
+        # Patient, so that the migration is the one that loses.
+        await session.execute("SET deadlock_timeout = '1h'")
+        opened = session.transaction()
+        await opened.start()
+        await session.execute("LOCK TABLE queen.partition_lookup")
+        migrating = asyncio.create_task(migrate(database_url))
+        await _wait_for_waiters(gate, "advisory")
+        # The other way round.
+        locking = asyncio.create_task(session.execute("LOCK TABLE queen.queues"))
+        await _wait_for_waiters(gate, "relation")
+        await gate.execute("SELECT pg_advisory_unlock(1)")
+        await locking
+        await opened.commit()
+        assert await migrating == [extra.name]
+    finally:
+        await session.close()
+        await gate.close()
+
+
+async def _wait_for_waiters(observer: asyncpg.Connection, kind: str) -> None:
+    query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = $1"
+
+    async def is_waited_for() -> bool:
+        return bool(await observer.fetchval(query, kind))
+
+    await wait_until_async(is_waited_for, timeout_s=SOON_S, what=f"a wait for {kind}")
 
 
 async def test_messages_survive_a_migration(database_url: str) -> None:

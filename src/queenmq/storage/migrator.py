@@ -32,6 +32,11 @@ logger = logging.getLogger(__name__)
 #: PostgreSQL 15: the oldest release that is supported.
 _VERSION_MIN = 150_000
 
+#: Deadlocks with running brokers in a row before a start gives up.
+_TRIES = 10
+
+_Work = Callable[[asyncpg.Connection], Awaitable[list[str]]]
+
 
 async def migrate(url: str, *, connect_timeout_ms: int = 5_000) -> list[str]:
     """Apply what is missing, unless a later release has; the names of what was applied, in order.
@@ -46,22 +51,31 @@ async def finish_upgrade(url: str, *, connect_timeout_ms: int = 5_000) -> list[s
     return await _in_transaction(url, _finish, connect_timeout_ms)
 
 
-async def _in_transaction(
-    url: str, work: Callable[[asyncpg.Connection], Awaitable[list[str]]], connect_timeout_ms: int
-) -> list[str]:
+async def _in_transaction(url: str, work: _Work, connect_timeout_ms: int) -> list[str]:
     with translated():
         connection = await asyncpg.connect(
             url, timeout=connect_timeout_ms / 1000, statement_cache_size=0
         )
         try:
-            async with connection.transaction():
-                await _check_server(connection)
-                sql = load_queries("migrations")
-                await connection.execute(sql["lock"])
-                await connection.execute(sql["fix_search_path"])
-                return await work(connection)
+            for attempt in range(1, _TRIES + 1):
+                try:
+                    return await _try(connection, work)
+                except asyncpg.DeadlockDetectedError:
+                    # Migrations lock tables that running brokers use in an order of their own.
+                    if attempt == _TRIES:
+                        raise
+            raise AssertionError("unreachable")
         finally:
             await connection.close()
+
+
+async def _try(connection: asyncpg.Connection, work: _Work) -> list[str]:
+    sql = load_queries("migrations")
+    async with connection.transaction():
+        await _check_server(connection)
+        await connection.execute(sql["lock"])
+        await connection.execute(sql["fix_search_path"])
+        return await work(connection)
 
 
 async def _check_server(connection: asyncpg.Connection) -> None:

@@ -164,6 +164,9 @@ async def apply_file(
     """Run a file and record it."""
     try:
         await connection.execute(file.text)
+    except asyncpg.DeadlockDetectedError:
+        # No fault of the file; the migrator tries again.
+        raise
     except asyncpg.PostgresError as error:
         raise MigrationError(f"{folder}/{file.name}.sql failed: {error}") from error
     name = f"{folder}/{file.name}"
