@@ -111,6 +111,14 @@ async def _answers(url: str) -> bool:
     return True
 
 
+async def _execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
 @pytest.fixture(scope="module")
 def old_postgres() -> Iterator[int]:
     """The port of a private PostgreSQL 15."""
@@ -123,13 +131,14 @@ def old_postgres() -> Iterator[int]:
         os.chown(home, account.pw_uid, account.pw_gid)
     try:
         data = str(home / "data")
-        words = ["-U", "queen", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
+        words = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
         assert _start([str(folder / "initdb"), "-D", data, *words], home).wait(SOON_S) == 0
         port = _free_port()
         server = [str(folder / "postgres"), "-D", data, "-p", str(port), "-k", str(home)]
         with _running([*server, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"], home, port):
-            url = f"postgresql://queen@127.0.0.1:{port}/postgres"
+            url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
             wait_until(lambda: asyncio.run(_answers(url)), timeout_s=SOON_S, what="the server")
+            asyncio.run(_execute(url, "CREATE ROLE queen LOGIN"))
             yield port
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -137,15 +146,14 @@ def old_postgres() -> Iterator[int]:
 
 @pytest.fixture
 async def old_database_url(old_postgres: int) -> AsyncIterator[str]:
-    """An empty database on that server."""
+    """An empty database on that server, for the ordinary role that owns it."""
     name = unique("q").replace("-", "_")
-    admin = await asyncpg.connect(f"postgresql://queen@127.0.0.1:{old_postgres}/postgres")
+    superuser = f"postgresql://postgres@127.0.0.1:{old_postgres}/postgres"
+    await _execute(superuser, f"CREATE DATABASE {name} OWNER queen")
     try:
-        await admin.execute(f"CREATE DATABASE {name}")
         yield f"postgresql://queen@127.0.0.1:{old_postgres}/{name}"
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
     finally:
-        await admin.close()
+        await _execute(superuser, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

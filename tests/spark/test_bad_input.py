@@ -108,6 +108,7 @@ _GRANTS = {
     "nothing": ("SELECT", "rows could not be staged: permission denied for schema queen"),
     "staging alone": (
         "GRANT USAGE ON SCHEMA queen TO spark_stranger;"
+        " GRANT EXECUTE ON FUNCTION queen.discard_staged TO spark_stranger;"
         " GRANT SELECT, INSERT, DELETE ON queen.spark_staging TO spark_stranger",
         "the batch was not published: permission denied for function publish_staged",
     ),

@@ -4,7 +4,7 @@
 -- Result: none, ever. Tables: schema_state (read). Locks: none.
 -- Errors: QN030 the caller is a broker of the first release.
 CREATE OR REPLACE FUNCTION queen.refuse_first_release()
-RETURNS TABLE (name text, checksum text)
+RETURNS boolean
 LANGUAGE plpgsql
 AS $$
 DECLARE
