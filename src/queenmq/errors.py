@@ -11,12 +11,13 @@
     ├── PartitionGone               a cached partition id was deleted meanwhile; look it up again
     ├── PartitionBusy               another transaction holds the partition; retry later (503)
     ├── StorageUnavailable          the database cannot be reached or did not answer (503)
+    │   └── StorageFault            it answers, but cannot do its part; no request is to blame (503)
     ├── Overloaded                  too much waits already; nothing was done, retry later (429)
     │   ├── OperationQueueFull      too many operations wait in a partition
     │   └── SpoolFull               the spool on disk holds as much as it may
     ├── SpoolFailed                 the spool's disk did not take or give back a record (503)
     ├── ClaimLost                   somebody else runs the operations now
-    ├── StorageRejected             the database refused what it was given
+    ├── StorageRejected             the database refused the data of a request (400)
     │   └── NotUnique               something with this name or id is there already
     └── MigrationError              the schema cannot be brought up to date
 
@@ -91,6 +92,18 @@ class StorageUnavailable(QueenError):
         self.is_suspicious = is_suspicious
 
 
+class StorageFault(StorageUnavailable):
+    """The database refuses its work for a reason that no request is to blame for.
+
+    A missing privilege, function or table, for instance. Trying again helps once it is mended.
+    """
+
+    def __init__(self, text: str, *, code: str = "", is_suspicious: bool = False) -> None:
+        super().__init__(text, is_suspicious=is_suspicious)
+        #: The SQLSTATE. Callers may see it; the text names roles and tables and is for the log.
+        self.code = code
+
+
 class Overloaded(QueenError):
     """Too much waits already. The request was not begun; it may be sent again after a while."""
 
@@ -122,7 +135,7 @@ class ClaimLost(QueenError):
 
 
 class StorageRejected(QueenError):
-    """The database refused the statement or its data."""
+    """The database refused the data. Whose data it is shows only in a call with one request."""
 
 
 class NotUnique(StorageRejected):

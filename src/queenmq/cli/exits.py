@@ -5,7 +5,7 @@ The numbers are a promise to scripts; docs/cli.md lists them.
 
 from __future__ import annotations
 
-from queenmq.errors import QueenError, StorageUnavailable
+from queenmq.errors import QueenError, StorageFault, StorageUnavailable
 
 OK = 0
 #: Refused, failed, or failed in part.
@@ -41,6 +41,7 @@ def code_of(error: QueenError) -> int:
     kinds: list[tuple[type[QueenError] | tuple[type[QueenError], ...], int]] = [
         (UsageProblem, USAGE),
         ((NothingThere, errors.NotFound), NOTHING),
+        (StorageFault, ERROR),
         ((errors.Unreachable, errors.Overloaded, StorageUnavailable), UNREACHABLE),
         (errors.NotAllowed, REFUSED),
     ]

@@ -6,13 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
+from queenmq.cli.exits import UsageProblem
 from queenmq.cli.output import Column, cell
 from queenmq.cli.session import Session, Yes, command, confirm
 from queenmq.cli.times import age
+from queenmq.errors import QueenError
 
 app = typer.Typer(help="Pushes that wait to be stored.", no_args_is_help=True)
 
 OperationId = Annotated[str, typer.Argument(help="The operation's id.", metavar="ID")]
+
+
+def _join(names: Any) -> str:
+    return ", ".join(names) if names else cell(None)
+
 
 _COLUMNS = [
     Column("id", "ID"),
@@ -23,6 +30,15 @@ _COLUMNS = [
     Column("itemCount", "ITEMS"),
     Column("retryCount", "RETRIES"),
     Column("error", "ERROR"),
+]
+_ASIDE_COLUMNS = [
+    Column("id", "ID"),
+    Column("queues", "QUEUE", _join),
+    Column("partitions", "PARTITION", _join),
+    Column("itemCount", "ITEMS", lambda count: "unreadable" if count is None else cell(count)),
+    Column("size", "BYTES"),
+    Column("setAsideAt", "SINCE"),
+    Column("reason", "WHY"),
 ]
 
 
@@ -67,18 +83,56 @@ def stats(session: Session) -> None:
         Column("oldestAgeSeconds", "OLDEST", age),
         Column("drainRate", "PER SECOND"),
         Column("pressure", "PRESSURE"),
+        Column("aside.records", "ASIDE"),
         *(Column(f"byStatus.{name}", name.upper(), _sum) for name in found["byStatus"]),
     ]
     session.out.thing(found, columns)
 
 
 @command(app)
-def retry(session: Session, operation_id: OperationId) -> None:
-    """Let a failed operation run again.
+def aside(
+    session: Session,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most lines.")] = 100,
+) -> None:
+    """List the pushes that this broker accepted, could not store and has set aside.
+
+    They are on the broker's own disk: ask each broker. WHY says what the database had against them.
+
+    Example: queen ops aside
+    """
+    found = session.queen.admin.list_set_aside(limit=limit)
+    session.out.rows(found["records"], _ASIDE_COLUMNS)
+    if found["total"] > len(found["records"]):
+        session.out.note(f"{len(found['records'])} of {found['total']}; see --limit")
+
+
+@command(app)
+def retry(
+    session: Session,
+    operation_id: Annotated[
+        str | None, typer.Argument(help="The operation's id.", metavar="ID")
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="All failed operations, and all that this broker set aside."),
+    ] = False,
+) -> None:
+    """Let a failed operation run again, or everything that was given up.
+
+    What was set aside goes behind everything else; what is stored already is not stored again.
+    Records that cannot be read stay where they are.
 
     Example: queen ops retry 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """
-    _tell(session, session.queen.admin.retry_operation(operation_id))
+    if (operation_id is None) == (not every):
+        raise UsageProblem("name one operation, or use --all for everything that was given up")
+    if operation_id is not None:
+        _tell(session, session.queen.admin.retry_operation(operation_id))
+        return
+    done = session.queen.admin.retry_all_operations()
+    session.out.done(_retried(done), done)
+    if done["error"]:
+        raise QueenError(done["error"])
 
 
 @command(app)
@@ -89,6 +143,13 @@ def discard(session: Session, operation_id: OperationId, yes: Yes = False) -> No
     """
     confirm(f"Drop operation {operation_id} and its messages for good?", yes=yes)
     _tell(session, session.queen.admin.discard_operation(operation_id))
+
+
+def _retried(done: Any) -> str:
+    text = f"{done['operations']} operations and {done['retried']} pushes set aside go again"
+    if done["unreadable"]:
+        text += f"; {done['unreadable']} cannot be read and stay, see queen ops aside"
+    return text
 
 
 def _tell(session: Session, answer: Any) -> None:

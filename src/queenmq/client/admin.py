@@ -228,6 +228,14 @@ class Admin:
         path = f"/api/v1/operations/{quoted(operation_id)}/retry"
         return await self._transport.call("POST", path, {})
 
+    async def list_set_aside(self, **query: Any) -> Any:
+        """Pushes that this broker accepted and could not store, oldest first; `limit`, `offset`."""
+        return await self._get("/api/v1/operations/aside", query)
+
+    async def retry_all_operations(self) -> Any:
+        """Retry everything that this broker has set aside, and every failed operation."""
+        return await self._transport.call("POST", "/api/v1/operations/retry", {})
+
     async def discard_operation(self, operation_id: str) -> Any:
         path = f"/api/v1/operations/{quoted(operation_id)}/discard"
         return await self._transport.call("POST", path, {})

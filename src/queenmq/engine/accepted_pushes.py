@@ -9,7 +9,7 @@ from typing import Protocol
 from queenmq.engine.accepted_row import AcceptedRow, split_items
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.operation import PartitionKey, PartitionRef, PushItems, PushOutcome
-from queenmq.errors import PartitionBusy, QueenError, StorageRejected
+from queenmq.errors import PartitionBusy, StorageRejected
 
 
 class Send(Protocol):
@@ -76,11 +76,4 @@ class AcceptedPushes:
             return (await self._catalogue.ensure([key]))[0]
 
         found = await asyncio.gather(*map(find, keys), return_exceptions=True)
-        refs = dict(zip(keys, found, strict=True))
-        for key in [key for key, ref in refs.items() if isinstance(ref, StorageRejected)]:
-            # Look-ups share calls, and it may have been the name of another.
-            try:
-                refs[key] = await find(key)
-            except QueenError as error:
-                refs[key] = error
-        return refs
+        return dict(zip(keys, found, strict=True))

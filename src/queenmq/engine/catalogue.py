@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from queenmq.clock import now_ms
 from queenmq.engine.operation import PartitionKey, PartitionRef
 from queenmq.engine.ports import MessageStore
-from queenmq.errors import PartitionBusy, QueenError, StorageUnavailable
+from queenmq.errors import PartitionBusy, QueenError, StorageRejected, StorageUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -102,10 +102,13 @@ class Catalogue:
             refs = await self._store.ensure_partitions(keys, lock_timeout_ms=self._lock_timeout_ms)
         except PartitionBusy:
             # Somebody creates one of these in a transaction of their own. Let each wait by itself.
-            for key in keys:
-                task = asyncio.create_task(self._create_alone(key), name="catalogue-stuck")
-                self._stuck.add(task)
-                task.add_done_callback(self._stuck.discard)
+            self._create_apart(keys)
+        except StorageRejected as error:
+            # One name is at fault, and only that one may fail.
+            if len(keys) > 1:
+                self._create_apart(keys)
+            else:
+                self._answer(keys[0], error)
         except QueenError as error:
             for key in keys:
                 self._answer(key, error)
@@ -115,6 +118,12 @@ class Catalogue:
             self._answer_found(keys, ())
         else:
             self._answer_found(keys, refs)
+
+    def _create_apart(self, keys: Iterable[PartitionKey]) -> None:
+        for key in keys:
+            task = asyncio.create_task(self._create_alone(key), name="catalogue-stuck")
+            self._stuck.add(task)
+            task.add_done_callback(self._stuck.discard)
 
     async def _create_alone(self, key: PartitionKey) -> None:
         deadline_ms = now_ms() + self._wait_ms

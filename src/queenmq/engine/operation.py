@@ -137,10 +137,11 @@ class RemovedMessages(NamedTuple):
 
 
 class WaitingOperations(NamedTuple):
-    """How many operations wait to be run, and for how long the oldest does."""
+    """How many operations wait to be run, for how long the oldest does, and how many failed."""
 
     operations: int
     oldest_s: float
+    failed: int = 0
 
 
 class Scope(NamedTuple):

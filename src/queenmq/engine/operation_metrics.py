@@ -19,11 +19,16 @@ class OperationMetrics:
         self._rate: float | None = None
         self._depth = 0
         self._oldest_s = 0.0
+        self._undecided = 0
         prefix = "queen_operation_queue_"
         depth = Gauge(prefix + "depth", "Operations that wait.", registry=registry)
         depth.set_function(lambda: self._depth)
         oldest = Gauge(prefix + "oldest_seconds", "Age of the oldest of them.", registry=registry)
         oldest.set_function(lambda: self._oldest_s)
+        undecided = Gauge(
+            prefix + "undecided", "Failed operations that wait for a person.", registry=registry
+        )
+        undecided.set_function(lambda: self._undecided)
         self._queued = Counter(prefix + "queued", "Operations queued here.", registry=registry)
         self._executed = Counter(
             prefix + "executed", "Operations completed here.", registry=registry
@@ -38,6 +43,11 @@ class OperationMetrics:
     def depth(self) -> int:
         """Operations that wait, as far as this broker knows."""
         return self._depth
+
+    @property
+    def undecided(self) -> int:
+        """Failed operations that nobody has retried or discarded, as last measured here."""
+        return self._undecided
 
     @property
     def drain_rate(self) -> float | None:
@@ -55,6 +65,7 @@ class OperationMetrics:
     def measured(self, waiting: WaitingOperations) -> None:
         self._depth = waiting.operations
         self._oldest_s = waiting.oldest_s
+        self._undecided = waiting.failed
 
     def claimed(self, stuck: int) -> None:
         self._reclaimed.inc(stuck)

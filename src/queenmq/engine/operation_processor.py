@@ -2,8 +2,8 @@
 
 A claim takes of each partition what is next in line. Running it stores the messages and completes
 the operations in one transaction, so whatever breaks in between is as if it had not begun. What
-fails is run again in smaller parts until the one at fault is alone; only that one is held against
-it.
+fails is run again in smaller parts until the one at fault is alone. Only data that the database
+refuses is held against an operation; a fault of the database is waited out, however long it takes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from queenmq.engine.ports import OperationStore
 from queenmq.errors import (
     ClaimLost,
     PartitionBusy,
-    PartitionGone,
     QueenError,
+    StorageFault,
+    StorageRejected,
     StorageUnavailable,
     TransactionRefused,
 )
@@ -101,6 +102,9 @@ class OperationProcessor:
             except QueenError as error:
                 facts = {"event": "operations_failed"}
                 logger.debug("queued operations have to wait: %s", error, extra=facts)
+                if isinstance(error, StorageFault):
+                    # However many are queued meanwhile: each try costs the database as much.
+                    await asyncio.sleep(_IDLE_S)
             except Exception:
                 # A defect must be seen, and must not end the service for the life of the broker.
                 logger.exception("the operations broke", extra={"event": "operations_broke"})
@@ -166,7 +170,7 @@ class OperationProcessor:
         return done + await self._run(token, second)
 
     async def _fail(self, token: UUID, operation: ClaimedOperation, error: QueenError) -> None:
-        is_counted = not isinstance(error, (PartitionBusy, PartitionGone, TransactionRefused))
+        is_counted = isinstance(error, StorageRejected)
         runs = operation.retry_count + is_counted
         await self._store.release(
             [operation.id],

@@ -3,7 +3,8 @@ wanted.
 
 A call that fails has leased nothing that stays: what may have been committed without an answer is
 released by its lease id. Each of its pops then tries once more in a call of its own, so that
-whatever broke the call fails alone.
+whatever broke the call fails alone. A fault of the database is the pops' fault in no way: they are
+told of it at once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from queenmq.engine.pop_machine import PopEvent, PopState
 from queenmq.engine.pop_metrics import PopMetrics
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.ready_index import Pool
-from queenmq.errors import QueenError, StorageUnavailable
+from queenmq.errors import QueenError, StorageFault, StorageUnavailable
 from queenmq.ids import new_lease_id
 
 logger = logging.getLogger(__name__)
@@ -207,7 +208,8 @@ class PopCalls:
 
     async def _release_unanswered(self, candidates: list[PopCandidate], error: QueenError) -> None:
         """The call may have been committed all the same; end its leases before anything else."""
-        if not isinstance(error, StorageUnavailable):
+        if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFault):
+            # The database has said that it did nothing.
             return
         self._board.doubt()
         releases = [
@@ -227,8 +229,9 @@ class PopCalls:
         pool.unsettle(self._board.tick)
         self._board.dirty[pool] = None
         intention.broken_calls += 1
-        is_hopeless = intention.broken_calls >= _BROKEN_MAX and (
-            not intention.may_wait or not isinstance(error, StorageUnavailable)
+        is_hopeless = isinstance(error, StorageFault) or (
+            intention.broken_calls >= _BROKEN_MAX
+            and (not intention.may_wait or not isinstance(error, StorageUnavailable))
         )
         if intention.state is PopState.ABANDONED:
             self._desk.finish(intention, PopEvent.BROKEN, LEFT)

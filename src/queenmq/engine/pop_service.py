@@ -27,7 +27,7 @@ from queenmq.engine.pop_metrics import PopMetrics
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.preflight import Preflight
 from queenmq.engine.ready_index import Pool
-from queenmq.errors import QueenError
+from queenmq.errors import QueenError, StorageFault, StorageRejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,17 +269,28 @@ class PopService:
             self._desk.finish(intention, PopEvent.DRY, PopAnswer((), reason))
 
     async def _look_up(self, pools: list[Pool]) -> None:
-        try:
-            await self._preflight.run(pools)
-        except Exception as error:
-            self._board.doubt()
-            for pool in pools:
-                self._look_up_failed(pool, known(error))
+        await self._try_look_up(pools)
         self._is_looking_up = False
         self._pump()
 
+    async def _try_look_up(self, pools: list[Pool]) -> None:
+        try:
+            await self._preflight.run(pools)
+        except Exception as caught:
+            error = known(caught)
+            self._board.doubt()
+            is_shared = isinstance(error, StorageRejected) and len(pools) > 1
+            for pool in pools:
+                if is_shared:
+                    # One place is at fault, and only who waits there may fail.
+                    await self._try_look_up([pool])
+                else:
+                    self._look_up_failed(pool, error)
+
     def _look_up_failed(self, pool: Pool, error: QueenError) -> None:
-        for intention in [one for one in pool.waiting() if not one.may_wait]:
+        # Who may wait does: an outage may pass in time. A fault is no empty queue, and is told.
+        is_fault = isinstance(error, StorageFault)
+        for intention in [one for one in pool.waiting() if is_fault or not one.may_wait]:
             pool.remove(intention)
             self._desk.finish(intention, PopEvent.ERROR, error)
         if pool.waiting_count and not self._desk.is_closing:

@@ -152,6 +152,10 @@ class PushJournal(Protocol):
     def is_closing(self) -> bool:
         """Whether the last of them are being drained."""
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a fault of the database keeps them from being drained."""
+
     async def append(self, items: PushItems) -> Sequence[str]:
         """Keep a request; it is safe when this returns. The transaction ids of its items."""
 
@@ -167,8 +171,8 @@ class PushJournal(Protocol):
     async def advance(self, end: Any) -> None:
         """Requests up to here are drained."""
 
-    async def set_closing(self, value: bool) -> None:
-        """Tell all processes that the end is near."""
+    async def tell(self, *, is_closing: bool = False, is_stuck: bool = False) -> None:
+        """Tell all processes that the end is near, that nothing moves, or neither."""
 
     async def set_aside(self, record: Any, reason: str) -> None:
         """Keep a request that cannot be drained, apart from the others."""

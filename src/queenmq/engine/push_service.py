@@ -5,7 +5,9 @@ here: a partition that another transaction holds (PartitionBusy) moves, with its
 order, to a lane of its own; a partition that was deleted (PartitionGone) is looked up again; one
 where too many operations wait (OperationQueueFull) and data that the database refuses
 (StorageRejected) fail the requests that are about them. When the database cannot be reached, a
-request goes to the spool.
+request goes to the spool. A fault of the database (StorageFault) fails the whole call, and nothing
+goes to the spool: the fault may touch some calls only, and every later push of the broker would
+have to wait behind what is kept.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from queenmq.errors import (
     PartitionBusy,
     PartitionGone,
     QueenError,
+    StorageFault,
     StorageRejected,
     StorageUnavailable,
 )
@@ -123,6 +126,8 @@ class PushService:
             refs = await self._find_refs(items)
             is_sent = True
             return await self.send(items, refs, is_queued=is_queued)
+        except StorageFault:
+            raise
         except StorageUnavailable as error:
             # Making a partition twice does no harm, storing messages twice does.
             if is_sent and error.is_in_doubt and not items.is_repeatable:
@@ -246,7 +251,7 @@ class PushService:
     async def _store_apart(
         self, entries: list[PushEntry], error: QueenError, lock_timeout_ms: int
     ) -> None:
-        """Somebody's data or partition is at fault, and only they shall hear of it."""
+        """Retry the requests one by one, so that only the one at fault fails."""
         if len(entries) == 1:
             fail_all(entries, error)
         else:

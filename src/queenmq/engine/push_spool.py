@@ -3,6 +3,10 @@
 While anything is left on disk every push goes behind it, so nothing overtakes. Near the end the
 spool is closing: pushes wait for the rest to be drained and then go to the database, so that a
 steady stream of pushes cannot keep it open for ever.
+
+A record that the database refuses for its data is set aside. A fault of the database is not the
+record's: the drain is stuck and tries it again for as long as it takes. New pushes are refused
+meanwhile, because nobody can say when they could be stored.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from queenmq.engine.operation import PushItems, PushOutcome
 from queenmq.engine.ports import KeptPush, PushJournal
-from queenmq.errors import QueenError, StorageRejected
+from queenmq.errors import QueenError, StorageFault, StorageRejected
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +27,8 @@ _RECORDS_MAX = 1_000
 _BYTES_MAX = 8 * 1024 * 1024
 #: How often to look for records that nobody told of: of another process, or of a failed drain.
 _IDLE_S = 0.5
+#: The longest pause between two tries while the database has a fault.
+_STUCK_S_MAX = 2.0
 #: How often a push that waits for the end of the drain looks for it.
 _CLOSING_S = 0.005
 #: ... and after which it does not wait any longer, but goes behind the rest.
@@ -43,6 +49,8 @@ class PushSpool:
         self._task: asyncio.Task[None] | None = None
         #: Which requests of a batch that is tried again need not be.
         self._stored: set[Hashable] = set()
+        #: Tries in a row that met a fault.
+        self._faults = 0
         #: Maintenance mode: keep everything, drain nothing.
         self.is_buffering = False
 
@@ -78,7 +86,11 @@ class PushSpool:
         deadline = asyncio.get_running_loop().time() + _CLOSING_S_MAX
         while self.is_needed:
             is_over = asyncio.get_running_loop().time() > deadline
-            if self._is_blocked() or not self._journal.is_closing or is_over:
+            if self._is_blocked():
+                return await self.keep(items)
+            if self._journal.is_stuck:
+                raise StorageFault("pushes of an outage cannot be stored; this one would overtake")
+            if not self._journal.is_closing or is_over:
                 return await self.keep(items)
             await asyncio.sleep(_CLOSING_S)
         return None
@@ -103,6 +115,10 @@ class PushSpool:
                 continue
             try:
                 await self._drain()
+            except StorageFault as error:
+                # The database has said it to the log.
+                logger.debug("the spool is stuck: %s", error, extra={"event": "spool_stuck"})
+                await asyncio.sleep(min(_IDLE_S * self._faults, _STUCK_S_MAX))
             except QueenError as error:
                 logger.warning("the spool has to wait: %s", error, extra={"event": "spool_waits"})
                 await asyncio.sleep(_IDLE_S)
@@ -115,18 +131,28 @@ class PushSpool:
         """Store what is on disk, unless another process is at it already."""
         if not await self._journal.try_lead():
             return
+        is_stuck = False
         try:
             while not self._is_blocked():
-                batch = await self._journal.read(records_max=_RECORDS_MAX, bytes_max=_BYTES_MAX)
+                # Behind a fault one record is enough to see whether it is mended.
+                records_max = 1 if self._journal.is_stuck else _RECORDS_MAX
+                batch = await self._journal.read(records_max=records_max, bytes_max=_BYTES_MAX)
                 if not batch.records:
                     break
-                if self._journal.pending <= len(batch.records):
-                    await self._journal.set_closing(True)
+                if self._journal.pending <= len(batch.records) and not self._journal.is_stuck:
+                    await self._journal.tell(is_closing=True)
                 await self._store_all(batch.records)
                 await self._journal.advance(batch.end)
-                self._stored.clear()
+                self._stored.difference_update(record.position for record in batch.records)
+                if self._journal.is_stuck:
+                    await self._journal.tell()
+                self._faults = 0
+        except StorageFault:
+            is_stuck = True
+            self._faults += 1
+            raise
         finally:
-            await self._journal.set_closing(False)
+            await self._journal.tell(is_stuck=is_stuck)
             await self._journal.release_lead()
 
     async def _store_all(self, records: Sequence[KeptPush]) -> None:

@@ -18,6 +18,7 @@ from queenmq.server.inspection_wiring import Inspection
 from queenmq.server.queries import parse_path
 from queenmq.server.responses import json_answer
 from queenmq.server.routes.ack import AckRoute
+from queenmq.server.routes.aside import AsideRoutes
 from queenmq.server.routes.groups import GroupRoutes
 from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
@@ -71,6 +72,7 @@ class App:
         inspection: Inspection,
         retention: RetentionRoutes,
         operations: OperationRoutes,
+        aside: AsideRoutes,
         pipeline: PipelineRoutes,
         system: SystemRoutes,
         health: HealthRoutes,
@@ -102,6 +104,8 @@ class App:
                 *_inspection_routes(inspection),
                 _route("/api/v1/operations", operations.list, "GET"),
                 _route("/api/v1/operations/stats", operations.stats, "GET"),
+                _route("/api/v1/operations/aside", aside.list, "GET"),
+                _route("/api/v1/operations/retry", aside.retry, "POST"),
                 _route("/api/v1/operations/{operation_id}", operations.show, "GET"),
                 _route("/api/v1/operations/{operation_id}/retry", operations.retry, "POST"),
                 _route("/api/v1/operations/{operation_id}/discard", operations.discard, "POST"),

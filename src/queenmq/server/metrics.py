@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from queenmq.clock import now_ms
 from queenmq.storage.database import PoolUse
+from queenmq.storage.fault_watch import FaultWatch
 from queenmq.storage.spool import SpoolStats
 
 # A second series per counter, for its time of birth, is noise: all are born with the process.
@@ -28,12 +29,14 @@ class BrokerMetrics(Collector):
         *,
         pool_use: Callable[[], PoolUse],
         spool_stats: Callable[[], SpoolStats],
+        faults: FaultWatch,
         is_down: Callable[[], bool],
         is_maintenance: Callable[[], bool],
     ) -> None:
         self._started_ms = now_ms()
         self._pool_use = pool_use
         self._spool_stats = spool_stats
+        self._faults = faults
         self._is_down = is_down
         self._is_maintenance = is_maintenance
         ProcessCollector(namespace="queen", registry=registry)
@@ -63,13 +66,28 @@ class BrokerMetrics(Collector):
         yield _gauge("queen_db_pool_idle", "Open connections without work.", pool.idle)
         yield _gauge("queen_db_pool_active", "Connections in use.", pool.in_use)
         yield _gauge("queen_db_pool_waiting", "Calls that wait for a connection.", pool.waiting)
+        yield from self._collect_faults()
         yield from self._collect_spool()
+
+    def _collect_faults(self) -> Iterable[Metric]:
+        yield _gauge(
+            "queen_database_fault",
+            "1 while the database answers but cannot do its part.",
+            bool(self._faults.current),
+        )
+        failed = CounterMetricFamily(
+            "queen_database_faults", "Calls that failed for that.", labels=["sqlstate"]
+        )
+        for code, count in self._faults.totals.items():
+            failed.add_metric([code], count)
+        yield failed
 
     def _collect_spool(self) -> Iterable[Metric]:
         spool, prefix = self._spool_stats(), "queen_file_buffer_"
         yield _gauge(prefix + "pending", "Push requests kept on disk.", spool.pending_records)
         yield _gauge(prefix + "pending_bytes", "Their size.", spool.pending_bytes)
-        yield _gauge(prefix + "failed", "Requests set aside for good.", spool.aside_records)
+        yield _gauge(prefix + "failed", "Requests set aside for a person.", spool.aside_records)
+        yield _gauge(prefix + "stuck", "1 while a fault keeps them there.", spool.is_stuck)
         healthy = _gauge(prefix + "db_healthy", "1 while the database works.", not self._is_down())
         yield healthy
         yield _gauge(

@@ -30,7 +30,9 @@ from queenmq.server.inspection_wiring import make_inspection
 from queenmq.server.limits import pop_limits, push_limits
 from queenmq.server.load_wiring import make_load_manager
 from queenmq.server.metrics import BrokerMetrics
+from queenmq.server.problems import find_problems
 from queenmq.server.routes.ack import AckRoute
+from queenmq.server.routes.aside import AsideRoutes
 from queenmq.server.routes.groups import GroupRoutes
 from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
@@ -158,7 +160,7 @@ class Broker:
         traces = TraceStore(self._database)
         removals = RetentionStore(self._database)
         self._runner = self._make_runner(admin, traces, removals, registry)
-        self._health = HealthRoutes(admin)
+        self._health = HealthRoutes(admin, problems=self._problems)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
         self.app = App(
@@ -190,8 +192,15 @@ class Broker:
             operations=OperationRoutes(
                 self._operation_store,
                 self._operations,
+                spool_stats=self._spool_stats,
                 pressure=lambda: self._load.pressure.value,
                 on_retry=lambda: self._processor.tell(0),
+            ),
+            aside=AsideRoutes(
+                lambda: self._journal,
+                self._operation_store,
+                spool_stats=self._spool_stats,
+                on_retry=self._retried,
             ),
             pipeline=PipelineRoutes(PipelineStore(self._database)),
             system=SystemRoutes(
@@ -207,6 +216,7 @@ class Broker:
                     registry,
                     pool_use=self._database.pool_use,
                     spool_stats=self._spool_stats,
+                    faults=self._database.faults,
                     is_down=self._is_down,
                     is_maintenance=lambda: self._maintenance.is_push,
                 ),
@@ -245,7 +255,8 @@ class Broker:
             bytes_max=self._settings.spool_max_bytes,
         )
         await self._spool_files.open()
-        self._spool.start(SpoolJournal(self._spool_files))
+        self._journal = SpoolJournal(self._spool_files)
+        self._spool.start(self._journal)
         self._processor.start()
         self._load.start()
         self._wake.start()
@@ -309,6 +320,17 @@ class Broker:
 
     def _spool_stats(self) -> SpoolStats:
         return self._spool_files.stats()
+
+    def _retried(self) -> None:
+        self._spool.look()
+        self._processor.tell(0)
+
+    def _problems(self) -> list[str]:
+        return find_problems(
+            self._database.faults.current,
+            self._spool_stats(),
+            undecided=self._operations.undecided,
+        )
 
     def _freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
         self._pop.freed(partition_id, key, consumer_group)

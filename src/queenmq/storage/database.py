@@ -21,6 +21,7 @@ from queenmq.clock import now_ms
 from queenmq.engine.load import OperationType, SlotUse
 from queenmq.settings import Settings
 from queenmq.storage.driver_errors import translated
+from queenmq.storage.fault_watch import FaultWatch
 from queenmq.storage.outage import OutageWatch
 from queenmq.storage.priority_gate import PriorityGate
 from queenmq.storage.sql_files import load_queries
@@ -67,6 +68,8 @@ class Database:
         #: Those between two calls. The driver's pool takes a task and several turns of the loop to
         #: have one back, so it gets only those whose call has failed.
         self._at_hand: list[asyncpg.pool.PoolConnectionProxy] = []
+        #: What it answers but cannot do.
+        self.faults = FaultWatch()
         #: Whether the database is down; calls then fail at once.
         self.watch = OutageWatch(
             self.probe, oldest_call_ms=self._oldest_call_ms, hang_ms=settings.db_hang_ms
@@ -161,6 +164,8 @@ class Database:
         except errors.StorageUnavailable as error:
             if error.is_suspicious:
                 self.watch.suspect()
+            if isinstance(error, errors.StorageFault):
+                self.faults.note(error)
             raise
         finally:
             del self._calls[number]

@@ -12,9 +12,16 @@ from queenmq import errors
 
 #: SQLSTATEs of waiting in vain or losing a deadlock: nothing was done, another try may succeed.
 _BUSY = {"55P03", "40P01", "40001"}
-#: SQLSTATE classes that say something about the server or the way to it. All others are about the
-#: data or the statement, a trigger's own words among them.
-_SERVER_CLASSES = {"08", "25", "28", "3D", "40", "53", "55", "57", "58", "F0", "XX", ""}
+#: SQLSTATE classes that blame the data: a value that does not fit, a constraint, the check of a
+#: view. Nothing else may cost a request its place: what is not listed here is tried again.
+_DATA_CLASSES = {"22", "23", "44"}
+#: RAISE EXCEPTION without a code of its own. No function of ours does that, so it is a trigger that
+#: an operator has put on our tables to refuse rows.
+_RAISED = "P0001"
+#: SQLSTATE classes that say something about the server as a whole or the way to it.
+_SERVER_CLASSES = {"08", "25", "28", "3D", "40", "53", "55", "57", "58", "F0", ""}
+#: SQLSTATE class of defects and damage inside the server: perhaps in one table, perhaps in all.
+_INTERNAL_CLASS = "XX"
 #: SQLSTATE classes of a connection that broke off, whatever had become of its call.
 _BROKEN_OFF_CLASSES = {"08", "57"}
 _UNIQUE_VIOLATION = "23505"
@@ -32,12 +39,19 @@ def translated(*, is_sent: bool = False) -> Iterator[None]:
         yield
     except asyncpg.PostgresError as error:
         raise _from_postgres(error, is_sent=is_sent) from error
+    except asyncpg.InterfaceError as error:
+        if is_sent and isinstance(error, ValueError):
+            # The driver cannot encode an argument, so nothing has left yet.
+            raise errors.StorageRejected(f"the database cannot take the data: {error}") from error
+        raise errors.StorageUnavailable(
+            f"the database does not answer: {error}; try again", is_in_doubt=is_sent
+        ) from error
     except TimeoutError as error:
         # Before OSError, of which it is one kind, because it has no text of its own.
         raise errors.StorageUnavailable(
             "the database did not answer in time; try again", is_in_doubt=is_sent
         ) from error
-    except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+    except (OSError, asyncpg.InternalClientError) as error:
         raise errors.StorageUnavailable(
             f"the database does not answer: {error}; try again", is_in_doubt=is_sent
         ) from error
@@ -58,9 +72,15 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
         return errors.TransactionRefused(text)
     if code in _BUSY:
         return errors.PartitionBusy("another transaction holds what this request needs; try again")
-    if code[:2] not in _SERVER_CLASSES:
+    if code[:2] in _DATA_CLASSES or code == _RAISED:
         kind = errors.NotUnique if code == _UNIQUE_VIOLATION else errors.StorageRejected
         return kind(f"the database refused the request: {text}")
+    if code[:2] not in _SERVER_CLASSES:
+        return errors.StorageFault(
+            f"the database cannot do its part: {text} (SQLSTATE {code}); mend that",
+            code=code,
+            is_suspicious=code[:2] == _INTERNAL_CLASS,
+        )
     return errors.StorageUnavailable(
         f"the database cannot serve the request now: {text}; try again",
         is_in_doubt=is_sent and code[:2] in _BROKEN_OFF_CLASSES,

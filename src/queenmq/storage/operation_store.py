@@ -73,6 +73,14 @@ class PostgresOperationStore:
         )
         return status
 
+    async def retry_failed(self, *, limit: int) -> int:
+        """Let failed operations run again, oldest first; how many."""
+        rows = await self._database.fetch(
+            self._sql["failed_operations"], limit, priority=OperationType.SYSTEM_EVENT
+        )
+        statuses = [await self.settle(row["id"], "retry") for row in rows]
+        return statuses.count("failed")
+
     async def stats(self) -> list[Mapping[str, Any]]:
         """Counts, sizes and the oldest age by status."""
         return [

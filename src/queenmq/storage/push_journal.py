@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import msgspec
 from queenmq.clock import unix_ms
 from queenmq.engine.operation import PartitionKey, PushItems
 from queenmq.ids import uuid7_text
-from queenmq.storage.spool import Position, Spool
+from queenmq.storage.spool import AsideEntry, Phase, Place, Position, Retried, Spool
 
 
 class PushRecord(msgspec.Struct, array_like=True):
@@ -41,6 +42,19 @@ class KeptPushes(NamedTuple):
 
     records: list[KeptPush]
     end: Position
+
+
+class AsidePush(NamedTuple):
+    """A request that was set aside; without an item count when it cannot be read."""
+
+    id: str
+    queues: list[str]
+    partitions: list[str]
+    item_count: int | None
+    size_bytes: int
+    reason: str
+    set_aside_at: datetime | None
+    file: str | None
 
 
 def to_record(items: PushItems) -> PushRecord:
@@ -84,7 +98,11 @@ class SpoolJournal:
 
     @property
     def is_closing(self) -> bool:
-        return self._spool.is_closing
+        return self._spool.phase is Phase.CLOSING
+
+    @property
+    def is_stuck(self) -> bool:
+        return self._spool.phase is Phase.STUCK
 
     async def append(self, items: PushItems) -> list[str]:
         record = to_record(items)
@@ -105,11 +123,38 @@ class SpoolJournal:
     async def advance(self, end: Position) -> None:
         await self._spool.advance(end)
 
-    async def set_closing(self, value: bool) -> None:
-        await self._spool.set_closing(value)
+    async def tell(self, *, is_closing: bool = False, is_stuck: bool = False) -> None:
+        phase = Phase.CLOSING if is_closing else Phase.STUCK if is_stuck else Phase.OPEN
+        await self._spool.set_phase(phase)
 
     async def set_aside(self, record: KeptPush, reason: str) -> None:
         await self._spool.set_aside(record.body, reason)
+
+    # For operators.
+
+    async def list_aside(self, *, limit: int, offset: int) -> list[AsidePush]:
+        """Return a page of what was set aside, oldest first."""
+        found = await self._spool.list_aside(limit=limit, offset=offset)
+        return [_describe(place, entry) for place, entry in found]
+
+    async def retry_aside(self) -> Retried:
+        """Keep what was set aside once more, behind everything else."""
+        return await self._spool.retry_aside(lambda body: _decode(body) is not None)
+
+
+def _describe(place: Place, entry: AsideEntry) -> AsidePush:
+    items = None if entry.file else _decode(entry.body)
+    keys = sorted(set(items.keys)) if items is not None else []
+    return AsidePush(
+        id=f"{place.segment}-{place.offset}",
+        queues=sorted({key.queue for key in keys}),
+        partitions=[key.partition for key in keys],
+        item_count=len(items.keys) if items is not None else None,
+        size_bytes=entry.size_bytes,
+        reason=entry.reason,
+        set_aside_at=datetime.fromtimestamp(entry.at_ms / 1000, UTC) if entry.at_ms else None,
+        file=entry.file or None,
+    )
 
 
 def _decode(body: bytes) -> PushItems | None:

@@ -10,7 +10,7 @@ import pytest
 
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.operation import PartitionKey, PartitionRef
-from queenmq.errors import QueenError, StorageUnavailable
+from queenmq.errors import QueenError, StorageFault, StorageRejected, StorageUnavailable
 
 A, B = PartitionKey("orders", "a"), PartitionKey("orders", "b")
 #: Seconds after which a caller that got no answer counts as forgotten.
@@ -33,6 +33,7 @@ class Store:
         self.asked: list[list[PartitionKey]] = []
         self.gone: set[PartitionKey] = set()
         self.error: QueenError | None = None
+        self.bad: set[PartitionKey] = set()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.was_asked = asyncio.Event()
@@ -45,6 +46,8 @@ class Store:
         await self.may_answer.wait()
         if self.error is not None:
             raise self.error
+        if self.bad.intersection(keys):
+            raise StorageRejected("no such name")
         return [make_ref(key) for key in keys if key not in self.gone]
 
 
@@ -132,3 +135,19 @@ async def test_a_partition_that_the_store_left_out_does_not_leave_its_caller_wai
         await asyncio.wait_for(catalogue.ensure([A]), FORGOTTEN_S)
     store.gone.clear()
     assert keys_of(await asyncio.wait_for(catalogue.ensure([A]), FORGOTTEN_S)) == [A]
+
+
+async def test_a_name_that_is_refused_fails_alone(store: Store, catalogue: Catalogue) -> None:
+    store.bad = {A}
+    calls = (catalogue.ensure([key]) for key in (A, B))
+    refused, found = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(refused, StorageRejected)
+    assert not isinstance(found, BaseException) and keys_of(found) == [B]
+
+
+async def test_a_fault_fails_all_with_one_question(store: Store, catalogue: Catalogue) -> None:
+    store.error = StorageFault("no such function", code="42883")
+    calls = (catalogue.ensure([key]) for key in (A, B))
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in found] == [StorageFault] * 2
+    assert len(store.asked) == 1

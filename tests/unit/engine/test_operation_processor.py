@@ -15,6 +15,7 @@ from queenmq.errors import (
     PartitionBusy,
     PartitionGone,
     QueenError,
+    StorageFault,
     StorageRejected,
     StorageUnavailable,
     TransactionRefused,
@@ -230,3 +231,17 @@ async def test_the_loop_goes_on_after_a_failure() -> None:
     processor.tell(1)
     await wait_until_async(lambda: lines.stored, timeout_s=30, what="the operation to be stored")
     await processor.stop()
+
+
+async def test_a_fault_is_held_against_nobody_however_often_it_is_met() -> None:
+    lines = make_lines(2, 2)
+    _fails(lines, 1, error=StorageFault("no such function", code="42883"))
+    processor = make_processor(lines)
+    for _ in range(10):
+        with pytest.raises(StorageFault):
+            await processor.run_once()
+    assert len(lines.runs) == 10, "it is not run in parts either"
+    assert {(one.status, one.retry_count) for one in lines.operations} == {("pending", 0)}
+    lines.before = lambda ids: None
+    assert await processor.run_once()
+    assert sorted(_numbers(lines.stored)) == [1, 2, 3, 4]

@@ -23,7 +23,7 @@ from queenmq.engine.operation import (
 from queenmq.engine.push_entry import PushEntry, merge
 from queenmq.engine.push_service import PushLimits, PushService
 from queenmq.engine.push_spool import PushSpool
-from queenmq.errors import Overloaded, PartitionBusy, StorageRejected
+from queenmq.errors import Overloaded, PartitionBusy, StorageFault, StorageRejected
 from queenmq.storage.push_journal import SpoolJournal
 from queenmq.storage.spool import Spool
 from tests.support.waiting import wait_until_async
@@ -117,6 +117,7 @@ class ScriptedStore:
     def __init__(self) -> None:
         self.stored: list[str] = []
         self._is_held = True
+        self.faults = 0
 
     async def ensure_partitions(
         self, keys: Sequence[PartitionKey], *, lock_timeout_ms: int
@@ -129,6 +130,9 @@ class ScriptedStore:
         items = call.items
         if '"poison"' in items.payloads:
             raise StorageRejected("no such payload")
+        if '"fault"' in items.payloads:
+            self.faults += 1
+            raise StorageFault("no such table", code="42P01")
         if '"held"' in items.payloads and self._is_held:
             self._is_held = False
             raise PartitionBusy("held")
@@ -188,6 +192,22 @@ async def test_what_a_broken_up_call_has_stored_is_not_stored_again(spool: PushS
         True,
         False,
     ]
+
+
+async def test_a_fault_fails_its_call_once_and_keeps_nothing_on_disk(spool: PushSpool) -> None:
+    store = cast(Any, ScriptedStore())
+    service = make_service(store, spool)
+    names = ["one", "fault", "three"]
+    results = await asyncio.gather(
+        *(
+            service.push(PushItems(keys=[PartitionKey("orders", name)], payloads=[f'"{name}"']))
+            for name in names
+        ),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [StorageFault] * 3
+    assert store.faults == 1, "one by one would find the same"
+    assert not spool.is_needed
 
 
 class SlowStore(ScriptedStore):

@@ -13,9 +13,15 @@ import pytest
 
 from queenmq.engine.operation import PartitionKey, PushItems, PushOutcome
 from queenmq.engine.push_spool import PushSpool
-from queenmq.errors import PartitionBusy, SpoolFull, StorageRejected, StorageUnavailable
+from queenmq.errors import (
+    PartitionBusy,
+    SpoolFull,
+    StorageFault,
+    StorageRejected,
+    StorageUnavailable,
+)
 from queenmq.storage.push_journal import PushRecord, SpoolJournal, to_items, to_record
-from queenmq.storage.spool import Spool
+from queenmq.storage.spool import Phase, Spool, SpoolStats
 from queenmq.storage.spool.aside import Aside
 from tests.support.spools import opened
 from tests.support.waiting import wait_until_async
@@ -32,13 +38,19 @@ class ScriptedStore:
         self.calls: list[list[str]] = []
         self.errors: dict[str, list[Exception]] = {}
         self.refused: set[str] = set()
+        #: What is behind a failure in its partition fails with it, as in the real one.
+        self.stops_at_error = False
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def __call__(self, requests: Sequence[PushItems]) -> list[BaseException | None]:
         self.calls.append([payload for items in requests for payload in items.payloads])
         await self.may_answer.wait()
-        return [self._store(items) for items in requests]
+        found: list[BaseException | None] = []
+        for items in requests:
+            before = next((error for error in found if error), None)
+            found.append(before if before and self.stops_at_error else self._store(items))
+        return found
 
     def _store(self, items: PushItems) -> BaseException | None:
         (payload,) = items.payloads
@@ -213,7 +225,7 @@ async def test_push_goes_behind_what_is_being_stored(world: World) -> None:
     world.is_down = False
     world.spool.look()
     await world.wait_calls(1)
-    assert not world.files.is_closing
+    assert world.files.phase is not Phase.CLOSING
     await keep(world, "behind")
     world.store.may_answer.set()
     await world.wait_stored(*map(str, range(1_500)), "behind")
@@ -226,7 +238,7 @@ async def test_push_near_the_end_waits_for_it_and_goes_on_its_own(world: World) 
     world.is_down = False
     world.spool.look()
     await world.wait_calls(1)
-    assert world.files.is_closing
+    assert world.files.phase is Phase.CLOSING
     waiting = asyncio.create_task(world.spool.take(one("2")))
     await asyncio.wait([waiting], timeout=0.05)
     assert not waiting.done()
@@ -234,7 +246,7 @@ async def test_push_near_the_end_waits_for_it_and_goes_on_its_own(world: World) 
     assert await waiting is None, "the database may have it now"
     assert world.store.stored == ["1"]
     await wait_until_async(
-        lambda: not world.files.is_closing, timeout_s=_SOON_S, what="the end of the drain"
+        lambda: world.files.phase is Phase.OPEN, timeout_s=_SOON_S, what="the end of the drain"
     )
 
 
@@ -330,7 +342,7 @@ async def test_store_that_fails_leaves_everything_and_is_tried_again(
     world.is_down = True
     world.store.may_answer.set()
     await wait_until_async(
-        lambda: not files.is_closing, timeout_s=_SOON_S, what="the drain to give up"
+        lambda: files.phase is Phase.OPEN, timeout_s=_SOON_S, what="the drain to give up"
     )
     assert files.pending == 3
     world.is_down = False
@@ -340,6 +352,37 @@ async def test_store_that_fails_leaves_everything_and_is_tried_again(
     assert files.stats().aside_records == 0
     # What was stored or queued is not given to the store a second time.
     assert world.store.calls == [["1", "2", "3"], ["2"]]
+
+
+async def test_fault_keeps_everything_in_order_and_new_pushes_out(
+    world: World, files: Spool
+) -> None:
+    fault = StorageFault("no such table", code="42P01")
+    world.is_down = True
+    world.store.errors = {"1": [fault] * 3}
+    await keep(world, "1", "2", "3")
+    world.is_down = False
+    world.store.stops_at_error = True
+    world.spool.look()
+    await wait_until_async(
+        lambda: files.phase is Phase.STUCK, timeout_s=_SOON_S, what="the drain to be stuck"
+    )
+    assert files.stats().is_stuck
+    async with opened(world.path) as shared:
+        other = world.other()
+        other._opened = SpoolJournal(shared)
+        for spool in (world.spool, other):
+            with pytest.raises(StorageFault):
+                await spool.take(one("4"))
+    world.is_down = True
+    outcome = await world.spool.take(one("4"))
+    assert outcome is not None, "an outage has its own rules"
+    world.is_down = False
+    await world.wait_stored("1", "2", "3", "4")
+    await world.wait_empty()
+    assert files.stats() == SpoolStats(0, 0, 0, 0)
+    # One record is enough to see that the fault is still there.
+    assert world.store.calls[1:3] == [["1"], ["1"]]
 
 
 async def test_store_that_breaks_as_a_whole_is_tried_again(files: Spool, tmp_path: Path) -> None:
@@ -377,7 +420,7 @@ async def test_stop_in_the_middle_leaves_what_is_not_stored(files: Spool, tmp_pa
     await world.wait_calls(1)
     await world.spool.stop()
     assert files.pending == 1
-    assert not files.is_closing, "nobody may wait for a drain that has ended"
+    assert files.phase is Phase.OPEN, "nobody may wait for a drain that has ended"
     world.store.may_answer.set()
     async with opened(tmp_path / "spool") as other:
         assert await other.try_lead(), "another process may drain now"

@@ -70,6 +70,7 @@ def test_only_those_that_may_pass_by_themselves_say_when_to_try_again() -> None:
         "PartitionBusy",
         "SpoolFailed",
         "SpoolFull",
+        "StorageFault",
         "StorageUnavailable",
     }
     assert waits["StorageUnavailable"] == 1
@@ -80,3 +81,9 @@ def test_an_overload_says_how_deep_and_how_long() -> None:
     assert retry_after_s(error) == 12
     assert body_of(error) == {"error": "7 wait; try again", "depth": 7, "retryAfter": 12}
     assert body_of(errors.StorageUnavailable("text")) == {"error": "text"}
+
+
+def test_a_fault_of_the_database_names_no_role_or_table() -> None:
+    error = errors.StorageFault("permission denied for table messages", code="42501")
+    text = body_of(error)["error"]
+    assert "42501" in text and "messages" not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,8 +20,9 @@ _PING_S = 2.0
 class HealthRoutes:
     """Whether the process lives, and whether it can serve."""
 
-    def __init__(self, store: AdminStore) -> None:
+    def __init__(self, store: AdminStore, *, problems: Callable[[], list[str]]) -> None:
         self._store = store
+        self._problems = problems
         self.is_stopping = False
 
     async def live(self, _: Request) -> Response:
@@ -37,11 +39,13 @@ class HealthRoutes:
     async def health(self, _: Request) -> Response:
         """The overview that clients and dashboards read."""
         is_connected = await self._is_connected()
-        status = "healthy" if is_connected else "unhealthy"
+        problems = self._problems()
+        status = ("degraded" if problems else "healthy") if is_connected else "unhealthy"
         return json_answer(
             {
                 "status": status,
                 "database": "connected" if is_connected else "disconnected",
+                "problems": problems,
                 "server": "queen",
                 "worker_id": 0,
                 "version": __version__,

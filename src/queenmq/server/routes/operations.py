@@ -17,6 +17,7 @@ from queenmq.server.responses import json_answer
 from queenmq.server.routes.queues import parse_page
 from queenmq.server.routes.transactions import iso
 from queenmq.storage.operation_store import PostgresOperationStore
+from queenmq.storage.spool import SpoolStats
 
 _STATUSES = ("pending", "processing", "completed", "failed", "discarded")
 
@@ -29,25 +30,29 @@ class OperationRoutes:
         store: PostgresOperationStore,
         metrics: OperationMetrics,
         *,
+        spool_stats: Callable[[], SpoolStats],
         pressure: Callable[[], float],
         on_retry: Callable[[], None],
     ) -> None:
         self._store = store
         self._metrics = metrics
+        self._spool_stats = spool_stats
         self._pressure = pressure
         self._on_retry = on_retry
 
     async def stats(self, request: Request) -> Response:
-        """Counts by status."""
+        """Counts by status, and what this broker has set aside."""
         rows = {row["status"]: row for row in await self._store.stats()}
         waiting = await self._store.count_waiting()
         self._metrics.measured(waiting)
+        aside = self._spool_stats()
         return json_answer(
             {
                 "depth": waiting.operations,
                 "oldestAgeSeconds": waiting.oldest_s,
                 "drainRate": self._metrics.drain_rate,
                 "pressure": self._pressure(),
+                "aside": {"records": aside.aside_records, "bytes": aside.aside_bytes},
                 "byStatus": {status: _counts(rows.get(status)) for status in _STATUSES},
             }
         )

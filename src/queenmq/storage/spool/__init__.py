@@ -10,7 +10,10 @@ when to drain is decided elsewhere.
     <spool>/append.lock       held around every change of the state
     <spool>/use.lock          shared by every process that has the spool open
     <spool>/drain.lock        held by the process that drains
-    <spool>/aside/            what could not be drained, for a person to look at
+    <spool>/aside/            what could not be drained, for a person to look at; and a reserve
+
+What a drain writes lies in blocks that it has had since the spool was opened, or takes those of the
+reserve, so a full disk does not keep the spool from emptying.
 
 Lock order: drain.lock, append.lock, use.lock.
 
@@ -28,7 +31,18 @@ What a caller may rely on:
 
 from __future__ import annotations
 
-from queenmq.storage.spool.position import Position, SpoolBatch, SpoolStats
+from queenmq.storage.spool.aside import AsideEntry
+from queenmq.storage.spool.aside_retry import Retried
+from queenmq.storage.spool.position import Phase, Place, Position, SpoolBatch, SpoolStats
 from queenmq.storage.spool.spool import Spool
 
-__all__ = ["Position", "Spool", "SpoolBatch", "SpoolStats"]
+__all__ = [
+    "AsideEntry",
+    "Phase",
+    "Place",
+    "Position",
+    "Retried",
+    "Spool",
+    "SpoolBatch",
+    "SpoolStats",
+]

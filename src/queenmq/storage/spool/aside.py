@@ -1,18 +1,22 @@
-"""The set-aside area: what draining could not use, kept for a person to look at.
+"""The set-aside area: what draining could not use, until a person has looked at it.
 
-A record that was refused is a whole entry of the log here. A range of bytes that cannot be read is
-copied to a file of its own, and its entry names that file. Nothing here is ever deleted by us, and
-it does not count against the bound of the spool.
+A record that was refused is a whole entry of the log here, and can be put back into the spool. A
+range of bytes that cannot be read is copied to a file of its own, and its entry names that file; it
+stays. Nothing here counts against the bound of the spool.
+
+On a full disk an entry takes the room of the reserve, and a range is linked instead of copied.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from queenmq.clock import unix_ms
 from queenmq.storage.spool.framing import encode
 from queenmq.storage.spool.position import Place
 from queenmq.storage.spool.private_files import (
@@ -21,7 +25,8 @@ from queenmq.storage.spool.private_files import (
     sync_directory,
     write_at,
 )
-from queenmq.storage.spool.segments import CHUNK_BYTES, SegmentLog, Unreadable
+from queenmq.storage.spool.reserve import Reserve, is_no_room
+from queenmq.storage.spool.segments import CHUNK_BYTES, AppendFailed, SegmentLog, Unreadable
 
 #: Characters of a reason that are kept.
 REASON_LENGTH_MAX = 2000
@@ -32,44 +37,106 @@ _SEGMENT_BYTES = 16 * 1024 * 1024
 
 
 class AsideEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing set aside: a body, or the name of the file that holds a copied range."""
+    """One thing set aside: a body, or the name of the file that holds a range that was unreadable.
+
+    The range begins at byte `start` of that file.
+    """
 
     reason: str
     size_bytes: int
     body: bytes = b""
     file: str = ""
+    start: int = 0
+    #: When, in milliseconds since 1970; 0 in entries of versions that did not note it.
+    at_ms: int = 0
 
 
 class Aside:
-    """The area of one spool. The caller holds the append lock for everything but `entries`."""
+    """The area of one spool. The caller holds the append lock for everything that writes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         make_directory(directory)
         self._log = SegmentLog(directory, segment_bytes=_SEGMENT_BYTES)
+        self.reserve = Reserve(directory / "reserve")
 
     def close(self) -> None:
         self._log.close()
 
     def add(self, body: bytes, reason: str, *, end: Place) -> tuple[Place, int]:
         """Append a refused record; return the log's new end and what counts as its bytes."""
-        entry = AsideEntry(reason=reason[:REASON_LENGTH_MAX], size_bytes=len(body), body=body)
+        entry = AsideEntry(
+            reason=reason[:REASON_LENGTH_MAX], size_bytes=len(body), body=body, at_ms=unix_ms()
+        )
         return self._write(entry, end), entry.size_bytes
 
     def add_range(
-        self, source: Path, start: int, stop: int, reason: str, *, end: Place
+        self, source: Path, start: int, stop: int, reason: str, *, end: Place, may_link: bool
     ) -> tuple[Place, int]:
-        """Copy bytes of a file that cannot be read as records. Doing it twice leaves one copy."""
-        name = f"{source.stem}-{start}.bin"
-        copied = _copy(source, start, stop, self._directory / name)
+        """Copy bytes of a file that cannot be read as records. Doing it twice leaves one copy.
+
+        With `may_link` the file itself is kept when there is no room for a copy. It must not be
+        cut afterwards.
+        """
+        target = self._directory / f"{source.stem}-{start}.bin"
+        try:
+            copied, at = _copy(source, start, stop, target), 0
+        except OSError as error:
+            target.unlink(missing_ok=True)
+            if not (may_link and is_no_room(error)):
+                raise
+            os.link(source, target)
+            copied, at = stop - start, start
         sync_directory(self._directory)
-        entry = AsideEntry(reason=reason[:REASON_LENGTH_MAX], size_bytes=copied, file=name)
+        entry = AsideEntry(
+            reason=reason[:REASON_LENGTH_MAX],
+            size_bytes=copied,
+            file=target.name,
+            start=at,
+            at_ms=unix_ms(),
+        )
         return self._write(entry, end), entry.size_bytes
+
+    def numbers(self) -> list[int]:
+        """List the segments of the log, oldest first."""
+        return self._log.numbers()
 
     def entries(self) -> Iterator[AsideEntry]:
         """Read back what was set aside and can be read."""
         for number in self._log.numbers():
-            yield from self._entries_of(number)
+            for _, entry in self.entries_of(number):
+                yield entry
+
+    def entries_of(self, number: int) -> Iterator[tuple[Place, AsideEntry]]:
+        """Yield the entries of one segment, each with its place, up to the first unreadable one."""
+        at = 0
+        try:
+            for body, end in self._log.records(number, start=0, stop=self._log.size(number)):
+                yield Place(number, at), msgspec.msgpack.decode(body, type=AsideEntry)
+                at = end
+        except (Unreadable, msgspec.DecodeError, FileNotFoundError):
+            return
+
+    def replace(self, number: int, kept: Sequence[AsideEntry]) -> None:
+        """Leave only these entries in a segment, durably, and whatever is unreadable behind them.
+
+        Stopped anywhere, it leaves the segment as it was.
+        """
+        path = self._log.path(number)
+        rest = self._unreadable_rest(number)
+        if kept or rest:
+            new = path.with_suffix(".new")
+            descriptor = open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            try:
+                frames = [encode(msgspec.msgpack.encode(entry)) for entry in kept]
+                write_at(descriptor, b"".join([*frames, rest]), 0)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            new.replace(path)
+        else:
+            path.unlink(missing_ok=True)
+        sync_directory(self._directory)
 
     def recount(self) -> tuple[Place, int, int]:
         """Find the log's end, its entries and their bytes, after a start.
@@ -81,14 +148,23 @@ class Aside:
         return Place(last + 1, 0), len(found), sum(found)
 
     def _write(self, entry: AsideEntry, end: Place) -> Place:
-        return self._log.append(encode(msgspec.msgpack.encode(entry)), end=end)
-
-    def _entries_of(self, number: int) -> Iterator[AsideEntry]:
+        frame = encode(msgspec.msgpack.encode(entry))
         try:
-            for body, _ in self._log.records(number, start=0, stop=self._log.size(number)):
-                yield msgspec.msgpack.decode(body, type=AsideEntry)
-        except (Unreadable, msgspec.DecodeError):
-            return
+            return self._log.append(frame, end=end)
+        except AppendFailed as error:
+            if not (error.is_no_room and self.reserve.release()):
+                raise
+            return self._log.append(frame, end=error.end)
+
+    def _unreadable_rest(self, number: int) -> bytes:
+        """Return what is behind the last entry that can be read."""
+        start = 0
+        with contextlib.suppress(Unreadable, FileNotFoundError):
+            for _, end in self._log.records(number, start=0, stop=self._log.size(number)):
+                start = end
+        with contextlib.suppress(FileNotFoundError):
+            return self._log.path(number).read_bytes()[start:]
+        return b""
 
 
 def _copy(source: Path, start: int, stop: int, target: Path) -> int:

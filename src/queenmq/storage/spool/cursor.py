@@ -2,7 +2,8 @@
 
 Two slots are written in turn, each a checksummed record with a number that grows. A write that
 stops anywhere leaves the other slot as it was, so at least the cursor before is found. The slots
-lie in pages of their own, because a disk may spoil the whole sector it was writing.
+lie in pages of their own, because a disk may spoil the whole sector it was writing. Both have
+their blocks from the start: a store overwrites them in place, which a full disk allows.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ class CursorFile:
         self._descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
         if is_new:
             sync_directory(path.parent)
+
+    def reserve(self) -> None:
+        """Give both slots their blocks. Raises OSError when there is no room for that.
+
+        The caller has the spool for itself: a slot that is there is written again as it is.
+        """
+        if os.fstat(self._descriptor).st_size < 2 * SLOT_BYTES:
+            there = os.pread(self._descriptor, 2 * SLOT_BYTES, 0)
+            write_at(self._descriptor, there.ljust(2 * SLOT_BYTES, b"\0"), 0)
+            os.fsync(self._descriptor)
 
     def load(self) -> Place | None:
         """Return the cursor stored last, or None when no slot can be read."""

@@ -9,7 +9,7 @@ import logging
 from dataclasses import replace
 
 from queenmq.storage.spool.files import SpoolFiles, failing_as
-from queenmq.storage.spool.position import Place, Position, SpoolBatch
+from queenmq.storage.spool.position import Phase, Place, Position, SpoolBatch
 from queenmq.storage.spool.segments import CHUNK_BYTES, Unreadable
 from queenmq.storage.spool.state import State
 
@@ -27,8 +27,10 @@ class Drain:
         """Become the process that drains, unless another one is; until released, or death."""
         if not self._is_leading and self._files.drain_lock.try_exclusive():
             self._is_leading = True
-            # A leader that died may have left it set, and everybody would wait for ever.
-            self.set_closing(False)
+            # A leader that died may have left it closing, and everybody would wait for ever. What
+            # it was stuck at is still in front, so that stays until a record gets through.
+            if self._files.state.phase is Phase.CLOSING:
+                self.set_phase(Phase.OPEN)
         return self._is_leading
 
     def release_lead(self) -> None:
@@ -65,16 +67,23 @@ class Drain:
         if position.place <= state.cursor.place:
             return
         with failing_as("spool cannot store its cursor"):
-            self._files.cursor.store(position.place)
+            self._files.store_cursor(position.place)
             with self._files.lock:
                 self._store(self._files.state.load(), position)
-            self._files.segments.remove_before(position.place.segment)
+            self._free(self._files.state.load().cursor.place)
 
-    def set_closing(self, value: bool) -> None:
-        """Show the flag to all processes."""
-        with self._files.lock:
-            state = self._files.state
-            state.store(replace(state.load(), is_closing=value))
+    def set_phase(self, phase: Phase) -> None:
+        """Show to all processes how the drain is getting on."""
+        if self._files.state.phase is not phase:
+            with self._files.lock:
+                state = self._files.state
+                state.store(replace(state.load(), phase=phase))
+
+    def _free(self, cursor: Place) -> None:
+        """Delete what is drained, and with the last of it hold back room for the next time."""
+        self._files.segments.remove_before(cursor.segment)
+        if not cursor.offset:
+            self._files.refill_reserve()
 
     def _must_lead(self) -> None:
         if not self._is_leading:
@@ -118,18 +127,23 @@ class Drain:
         behind = Place(place.segment, stop)
         with files.lock:
             files.keep_range_aside(place, stop, text)
-        files.cursor.store(behind)
+        files.store_cursor(behind)
         with files.lock:
             state = files.state.load()
             # How many records that were is unknown, so the rest is counted anew.
             records, total = files.segments.count(behind, state.end)
             position = replace(state.cursor, place=behind)
             self._store(replace(state, pending=records, pending_bytes=total), position)
+        self._free(files.state.load().cursor.place)
 
     def _store(self, state: State, position: Position) -> None:
         """Show a durable cursor to all; the caller holds the lock."""
         place = self._files.segments.settle(position.place, state.end)
         is_empty = place == state.end
+        if is_empty and place.offset:
+            # What is drained goes as a whole, so the next record begins a segment.
+            place = Place(place.segment + 1, 0)
+            state = replace(state, end=place)
         drained = max(position.records_total - state.cursor.records_total, 0)
         drained_bytes = max(position.bytes_total - state.cursor.bytes_total, 0)
         self._files.state.store(

@@ -6,20 +6,25 @@ Every change of the shared state is here or in drain.py, and happens under the a
 from __future__ import annotations
 
 import contextlib
+import itertools
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from queenmq.errors import SpoolFailed, SpoolFull
-from queenmq.storage.spool.aside import Aside
+from queenmq.storage.spool.aside import Aside, AsideEntry
 from queenmq.storage.spool.cursor import CursorFile
 from queenmq.storage.spool.framing import encode
 from queenmq.storage.spool.locks import FileLock
 from queenmq.storage.spool.position import Place
 from queenmq.storage.spool.private_files import make_directory
 from queenmq.storage.spool.recovery import recover
+from queenmq.storage.spool.reserve import is_no_room
 from queenmq.storage.spool.segments import AppendFailed, SegmentLog
 from queenmq.storage.spool.state import SharedState, State
+
+_log = logging.getLogger(__name__)
 
 
 class SpoolFiles:
@@ -42,7 +47,8 @@ class SpoolFiles:
             parts.callback(self._use_lock.close)
             self.segments = SegmentLog(path, segment_bytes=segment_bytes)
             parts.callback(self.segments.close)
-            self.aside = Aside(path / "aside")
+            self.aside_path = path / "aside"
+            self.aside = Aside(self.aside_path)
             parts.callback(self.aside.close)
             self.cursor = CursorFile(path / "cursor")
             parts.callback(self.cursor.close)
@@ -92,13 +98,18 @@ class SpoolFiles:
                 raise
             self.state.store(_with_aside(state, end, size))
 
+    def list_aside(self, *, limit: int, offset: int) -> list[tuple[Place, AsideEntry]]:
+        """Return a page of what was set aside, oldest first, each with its place."""
+        found = itertools.chain.from_iterable(map(self.aside.entries_of, self.aside.numbers()))
+        return list(itertools.islice(found, offset, offset + limit))
+
     def keep_range_aside(self, place: Place, stop: int, reason: str) -> State:
         """Copy unreadable bytes of a segment to the set-aside area; the caller holds the lock."""
         state = self.state.load()
         source = self.segments.path(place.segment)
         try:
             end, size = self.aside.add_range(
-                source, place.offset, stop, reason, end=state.aside_end
+                source, place.offset, stop, reason, end=state.aside_end, may_link=True
             )
         except AppendFailed as error:
             self.state.store(replace(state, aside_end=error.end))
@@ -106,6 +117,24 @@ class SpoolFiles:
         state = _with_aside(state, end, size)
         self.state.store(state)
         return state
+
+    def store_cursor(self, place: Place) -> None:
+        """Make the cursor durable. Only the process that drains may."""
+        try:
+            self.cursor.store(place)
+        except OSError as error:
+            if not is_no_room(error):
+                raise
+            # A file system that never overwrites in place. Everything before the cursor is stored,
+            # so whole segments may go first.
+            self.segments.remove_before(place.segment)
+            self.aside.reserve.release()
+            self.cursor.store(place)
+
+    def refill_reserve(self) -> None:
+        """Hold back room for the next drain, after this one has made some."""
+        with self.lock:
+            self.aside.reserve.refill()
 
     def _join(self) -> SharedState:
         """Take the state the other processes use, or make it if there are none.
@@ -115,10 +144,22 @@ class SpoolFiles:
         with self.lock:
             fresh = None
             if self._use_lock.try_exclusive():
+                self._reserve_room()
                 fresh = recover(segments=self.segments, cursor=self.cursor, aside=self.aside)
             state = SharedState(self._path / "state", fresh=fresh)
             self._use_lock.share()
             return state
+
+    def _reserve_room(self) -> None:
+        """Take what a drain needs now, while there is room."""
+        try:
+            self.cursor.reserve()
+        except OSError as error:
+            if not is_no_room(error):
+                raise
+            facts = {"event": "spool_disk_full"}
+            _log.warning("the disk of the spool is full; make room on it", extra=facts)
+        self.aside.reserve.refill()
 
     def _admit(
         self, frames: list[bytes], state: State

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +12,16 @@ class Place(NamedTuple):
 
     segment: int
     offset: int
+
+
+class Phase(enum.IntEnum):
+    """How the drain of a spool is getting on, as the process that drains has said last."""
+
+    OPEN = 0
+    #: The last records are being drained; pushes may wait for that.
+    CLOSING = 1
+    #: The database has a fault that keeps the records in front from being stored.
+    STUCK = 2
 
 
 @dataclass(frozen=True)
@@ -51,3 +62,4 @@ class SpoolStats:
     pending_bytes: int
     aside_records: int
     aside_bytes: int
+    is_stuck: bool = False

@@ -6,6 +6,7 @@ Raises OSError as it comes; the callers say what it means.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from pathlib import Path
 
@@ -15,13 +16,11 @@ def make_directory(path: Path) -> None:
 
     One that exists keeps the mode its owner chose.
     """
-    if path.is_dir():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.mkdir(mode=0o700, exist_ok=True)
-    for parent in path.parents:
+    missing = list(itertools.takewhile(lambda one: not one.is_dir(), (path, *path.parents)))
+    for one in reversed(missing):
+        one.mkdir(mode=0o700 if one == path else 0o777, exist_ok=True)
         with contextlib.suppress(PermissionError):
-            sync_directory(parent)
+            sync_directory(one.parent)
 
 
 def open_private(path: Path, flags: int) -> int:

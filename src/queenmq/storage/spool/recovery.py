@@ -10,8 +10,9 @@ import logging
 
 from queenmq.storage.spool.aside import Aside
 from queenmq.storage.spool.cursor import CursorFile
-from queenmq.storage.spool.position import Place, Position
-from queenmq.storage.spool.segments import SegmentLog, Unreadable
+from queenmq.storage.spool.position import Phase, Place, Position
+from queenmq.storage.spool.reserve import is_no_room
+from queenmq.storage.spool.segments import AppendFailed, SegmentLog, Unreadable
 from queenmq.storage.spool.state import State
 
 _log = logging.getLogger(__name__)
@@ -30,12 +31,21 @@ def recover(*, segments: SegmentLog, cursor: CursorFile, aside: Aside) -> State:
             f"end of segment {last} from byte {end.offset}: {damage}; "
             "a write that was never answered, or a damaged file"
         )
-        aside_end, copied = aside.add_range(
-            segments.path(last), end.offset, size, reason, end=aside_end
-        )
-        aside_records, aside_bytes = aside_records + 1, aside_bytes + copied
-        facts = {"event": "spool_end_cut", "segment": last, "offset": end.offset, "bytes": copied}
-        _log.warning("spool ended in a broken record; cut and set aside", extra=facts)
+        facts = {"event": "spool_end_cut", "segment": last, "offset": end.offset}
+        try:
+            aside_end, copied = aside.add_range(
+                segments.path(last), end.offset, size, reason, end=aside_end, may_link=False
+            )
+        except (OSError, AppendFailed) as error:
+            if not is_no_room(error) and not is_no_room(error.__cause__):
+                raise
+            # Left to the drain, which may have freed a segment when it comes to this one.
+            _log.warning("spool ended in a broken record; no room to set it aside", extra=facts)
+            segments.cut(Place(last, size))
+            end = Place(last + 1, 0)
+        else:
+            aside_records, aside_bytes = aside_records + 1, aside_bytes + copied
+            _log.warning("spool ended in a broken record; cut and set aside", extra=facts)
     if end.segment == last:
         # Also syncs whole records of a process that died before its own sync.
         segments.cut(end)
@@ -47,7 +57,7 @@ def recover(*, segments: SegmentLog, cursor: CursorFile, aside: Aside) -> State:
         # Something unreadable in front of the end still has to be set aside by draining.
         pending=0 if start == end else max(records, 1),
         pending_bytes=total,
-        is_closing=False,
+        phase=Phase.OPEN,
         aside_end=aside_end,
         aside_records=aside_records,
         aside_bytes=aside_bytes,

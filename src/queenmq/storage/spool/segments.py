@@ -18,6 +18,7 @@ from pathlib import Path
 from queenmq.storage.spool.framing import Ending, scan
 from queenmq.storage.spool.position import Place
 from queenmq.storage.spool.private_files import open_private, sync_directory, write_at
+from queenmq.storage.spool.reserve import is_no_room
 
 #: Bytes per read. A record that is longer is read in one piece.
 CHUNK_BYTES = 1024 * 1024
@@ -32,6 +33,7 @@ class AppendFailed(Exception):
     def __init__(self, error: OSError, end: Place) -> None:
         super().__init__(str(error))
         self.end = end
+        self.is_no_room = is_no_room(error)
 
 
 class Unreadable(Exception):

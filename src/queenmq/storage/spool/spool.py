@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from queenmq.errors import RequestTooLarge, SpoolFailed, SpoolFull
-from queenmq.storage.spool.aside import ENTRY_BYTES_EXTRA
+from queenmq.storage.spool.aside import ENTRY_BYTES_EXTRA, AsideEntry
+from queenmq.storage.spool.aside_retry import AsideRetry, Retried
 from queenmq.storage.spool.drain import Drain
 from queenmq.storage.spool.files import SpoolFiles
 from queenmq.storage.spool.framing import BODY_BYTES_MAX
-from queenmq.storage.spool.position import Position, SpoolBatch, SpoolStats
+from queenmq.storage.spool.position import Phase, Place, Position, SpoolBatch, SpoolStats
 
 Value = TypeVar("Value")
 
@@ -149,9 +150,9 @@ class Spool:
         return self._files.state.load().pending_bytes
 
     @property
-    def is_closing(self) -> bool:
-        """What the draining process last said by `set_closing`."""
-        return self._files.state.is_closing
+    def phase(self) -> Phase:
+        """What the draining process last said by `set_phase`."""
+        return self._files.state.phase
 
     def stats(self) -> SpoolStats:
         """Counters of one moment."""
@@ -161,12 +162,13 @@ class Spool:
             pending_bytes=state.pending_bytes,
             aside_records=state.aside_records,
             aside_bytes=state.aside_bytes,
+            is_stuck=state.phase is Phase.STUCK and state.pending > 0,
         )
 
     # Draining.
 
     async def try_lead(self) -> bool:
-        """Become the one process that drains, unless another is. Clears the closing flag."""
+        """Become the one process that drains, unless another is. Ends a phase of closing."""
         return await self._in_drain_thread(self._drain.try_lead)
 
     async def release_lead(self) -> None:
@@ -183,12 +185,33 @@ class Spool:
         position = to.end if isinstance(to, SpoolBatch) else to
         await self._in_drain_thread(partial(self._drain.advance, position))
 
-    async def set_closing(self, value: bool) -> None:
-        await self._in_drain_thread(partial(self._drain.set_closing, value))
+    async def set_phase(self, phase: Phase) -> None:
+        await self._in_drain_thread(partial(self._drain.set_phase, phase))
 
     async def set_aside(self, body: bytes, reason: str) -> None:
         """Keep a record that cannot be pushed, durably. Advance past it afterwards."""
         await self._in_drain_thread(partial(self._files.keep_aside, body, reason))
+
+    # What was set aside.
+
+    async def list_aside(self, *, limit: int, offset: int) -> list[tuple[Place, AsideEntry]]:
+        """Return a page of what was set aside, oldest first, each with its place."""
+        return await self._in_drain_thread(
+            partial(self._files.list_aside, limit=limit, offset=offset)
+        )
+
+    async def retry_aside(self, is_usable: Callable[[bytes], bool]) -> Retried:
+        """Put what was set aside and can be used behind everything else. Raises Conflict."""
+        retry = AsideRetry(self._files, is_usable)
+        retried = unreadable = 0
+        with retry.alone():
+            for number in self._files.aside.numbers():
+                # One at a time, because draining uses the same thread.
+                one = await self._in_drain_thread(partial(retry.run_segment, number))
+                retried, unreadable = retried + one.retried, unreadable + one.unreadable
+                if one.stopped_by is not None:
+                    return Retried(retried, unreadable, one.stopped_by)
+        return Retried(retried, unreadable, None)
 
     async def _in_drain_thread(self, call: Callable[[], Value]) -> Value:
         return await asyncio.get_running_loop().run_in_executor(self._drain_thread, call)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from queenmq.errors import SpoolFailed
-from queenmq.storage.spool.position import Place, Position
+from queenmq.storage.spool.position import Phase, Place, Position
 from queenmq.storage.spool.private_files import open_private, write_at
 
 _FILE_BYTES = 4096
@@ -26,7 +26,7 @@ _LAYOUT_WORD = 0
 _CHANGE_WORD = 1
 _SLOT_WORDS = 16
 _PENDING = 0
-_CLOSING = 2
+_PHASE = 2
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class State:
     cursor: Position
     pending: int
     pending_bytes: int
-    is_closing: bool
+    phase: Phase
     aside_end: Place
     aside_records: int
     aside_bytes: int
@@ -49,7 +49,7 @@ class State:
         return [
             self.pending,
             self.pending_bytes,
-            int(self.is_closing),
+            self.phase,
             *self.end,
             *self.cursor.place,
             self.cursor.records_total,
@@ -64,7 +64,7 @@ class State:
         return cls(
             pending=words[0],
             pending_bytes=words[1],
-            is_closing=bool(words[2]),
+            phase=Phase(words[2]),
             end=Place(words[3], words[4]),
             cursor=Position(Place(words[5], words[6]), words[7], words[8]),
             aside_end=Place(words[9], words[10]),
@@ -82,8 +82,7 @@ class SharedState:
         try:
             if fresh:
                 # Written, not only made longer: storing into a page without a block on a full
-                # disk would kill the process.
-                os.ftruncate(descriptor, 0)
+                # disk would kill the process. In place, because a full disk allows only that.
                 write_at(descriptor, bytes(_FILE_BYTES), 0)
                 os.fdatasync(descriptor)
             self._map = mmap.mmap(descriptor, _FILE_BYTES)
@@ -106,9 +105,9 @@ class SharedState:
         return words[_slot(words[_CHANGE_WORD]) + _PENDING]
 
     @property
-    def is_closing(self) -> bool:
+    def phase(self) -> Phase:
         words = self._words
-        return words[_slot(words[_CHANGE_WORD]) + _CLOSING] != 0
+        return Phase(words[_slot(words[_CHANGE_WORD]) + _PHASE])
 
     def load(self) -> State:
         """Return one moment, whole: a slot is written again only after the next one is in use."""

@@ -133,9 +133,6 @@ async def test_a_segment_that_disappears_does_not_stop_the_spool(tmp_path: Path)
         segment_files(path)[0].unlink()
         await spool.append(b"kept")
         assert await drain_all(spool) == [b"kept"]
-        os.truncate(segment_files(path)[-1], 3)
-        await spool.append(b"kept too")
-        assert await drain_all(spool) == [b"kept too"]
         await spool.append(b"lost")
         os.truncate(segment_files(path)[-1], 3)
         await spool.append(b"kept as well")
@@ -148,8 +145,9 @@ async def test_without_a_cursor_everything_there_is_drained_again(tmp_path: Path
     path = tmp_path / "spool"
     async with opened(path) as spool:
         await spool.append(b"drained")
-        await drain_all(spool)
         await spool.append(b"pending")
+        assert await spool.try_lead()
+        await spool.advance(await spool.read(records_max=1, bytes_max=100_000))
     (path / "cursor").write_bytes(bytes(100))
     async with opened(path) as spool:
         assert await drain_all(spool) == [b"drained", b"pending"]

@@ -11,8 +11,12 @@ SELECT queen.release_operations($1, $2, $3, $4, $5, $6);
 -- name: settle_operation
 SELECT queen.settle_operation($1, $2);
 
+-- name: failed_operations
+SELECT id FROM queen.operation_queue WHERE status = 'failed' ORDER BY created_at, partition_id, seq LIMIT $1;
+
 -- name: count_waiting_operations
-SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::double precision
+SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::double precision,
+       (SELECT count(*) FROM queen.operation_queue WHERE status = 'failed')
 FROM queen.operation_queue o
 WHERE o.is_blocking
   -- Those behind a failed one wait for a person, not for us.

@@ -1,0 +1,36 @@
+"""What a broker cannot do, or has given up, although it serves. Pure.
+
+For /health, which anybody may read: no names, the log has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from queenmq.storage.spool import SpoolStats
+
+
+def find_problems(codes: Sequence[str], spool: SpoolStats, *, undecided: int) -> list[str]:
+    """Say in sentences what a person has to look at; `codes` are the SQLSTATEs of faults."""
+    problems = []
+    if codes:
+        problems.append(
+            f"the database cannot do its part (SQLSTATE {', '.join(codes)});"
+            " the server log says what to mend"
+        )
+    if spool.is_stuck:
+        problems.append(
+            f"{spool.pending_records} push requests of an outage wait on disk for the database"
+            " to be mended; new pushes get 503"
+        )
+    if spool.aside_records:
+        problems.append(
+            f"{spool.aside_records} push requests are set aside on this broker;"
+            " see queen ops aside, then run queen ops retry --all"
+        )
+    if undecided:
+        problems.append(
+            f"{undecided} operations have failed; see queen ops list --status failed,"
+            " then run queen ops retry --all"
+        )
+    return problems

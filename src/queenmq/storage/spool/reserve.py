@@ -1,0 +1,57 @@
+"""Room on disk that is held back for draining: a full disk must not keep a spool from emptying.
+
+The cursor and the shared state lie in blocks of their own and are overwritten in place, which takes
+no room. What a drain sets aside does take some, and is given this file's blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+from queenmq.storage.spool.private_files import open_private
+
+#: Bytes. Enough for hundreds of usual requests; a larger one waits for a drained segment to go.
+RESERVE_BYTES = 1024 * 1024
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+def is_no_room(error: BaseException | None) -> bool:
+    """Tell a full disk, or a used-up quota, from a broken one."""
+    return isinstance(error, OSError) and error.errno in _NO_ROOM
+
+
+class Reserve:
+    """A file of nothing. Missing or short, it is no fault: there was no room to make it."""
+
+    def __init__(self, path: Path, *, size_bytes: int = RESERVE_BYTES) -> None:
+        self._path = path
+        self._size_bytes = size_bytes
+
+    def refill(self) -> None:
+        """Take the room, if there is any."""
+        with contextlib.suppress(OSError):
+            descriptor = open_private(self._path, os.O_RDWR | os.O_CREAT)
+            try:
+                if os.fstat(descriptor).st_blocks * 512 < self._size_bytes:
+                    os.posix_fallocate(descriptor, 0, self._size_bytes)
+            finally:
+                os.close(descriptor)
+
+    def release(self) -> bool:
+        """Give the room to others; whether there was any."""
+        try:
+            descriptor = open_private(self._path, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            had_room = os.fstat(descriptor).st_blocks > 0
+            os.ftruncate(descriptor, 0)
+            # Some file systems give blocks away only once it is on disk that they are free.
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return had_room
