@@ -57,13 +57,13 @@ async def wait_for_status(session: asyncpg.Connection, operation_id: UUID, statu
     await wait_until_async(has_come, timeout_s=SOON_S, what=f"the operation to be {status}")
 
 
-async def refuse_payload(session: asyncpg.Connection, text: str) -> None:
+async def refuse_payload(session: asyncpg.Connection, text: str, *, code: str = "23514") -> None:
     """Storing a message with this payload fails from now on; each try is counted."""
     await session.execute("CREATE SEQUENCE IF NOT EXISTS public.tries")
     await session.execute(
         "CREATE OR REPLACE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
         f" IF NEW.payload::text = '{text}' THEN PERFORM nextval('public.tries');"
-        " RAISE EXCEPTION 'no such payload here' USING ERRCODE = '23514'; END IF;"
+        f" RAISE EXCEPTION 'no such payload here' USING ERRCODE = '{code}'; END IF;"
         " RETURN NEW; END $$"
     )
     await session.execute(

@@ -1,6 +1,6 @@
 """Owns spools in tests: opening and emptying them, and processes that use one and may be killed.
 
-Run as a module, this file is such a process: `append`, `drain`, `die` or `fill`.
+Run as a module, this file is such a process: `append`, `drain`, `die`, `retry` or `fill`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from queenmq.errors import SpoolFailed
 from queenmq.storage.spool import Spool
+from queenmq.storage.spool.aside import Aside
 from queenmq.storage.spool.state import State
 
 ROOT = Path(__file__).parents[2]
@@ -144,8 +145,18 @@ def _die_at(point: str, after: int) -> None:
         os.fdatasync = die
     elif point == "answer":
         os.fdatasync = die_after_sync
+    elif point == "forget":
+        Aside.replace = die  # type: ignore[method-assign,assignment]
     elif point == "state":
         State._words = some_words  # type: ignore[assignment,method-assign]
+
+
+async def _retry(path: Path) -> None:
+    """Put back what was set aside, and die before that is noted."""
+    async with opened(path) as spool:
+        _die_at("forget", 0)
+        await spool.retry_aside(lambda body: True)
+        _report("done")
 
 
 async def _fill(path: Path) -> None:
@@ -173,6 +184,8 @@ def _main(command: str, path: str, *rest: str) -> None:
         asyncio.run(_drain(place))
     elif command == "die":
         asyncio.run(_die(place, rest[0], int(rest[1])))
+    elif command == "retry":
+        asyncio.run(_retry(place))
     elif command == "fill":
         asyncio.run(_fill(place))
 
