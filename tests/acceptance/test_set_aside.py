@@ -86,7 +86,7 @@ async def test_what_was_given_up_is_shown_and_retried_with_one_command(
     async with Wire(broker.url) as wire:
         again = await _ops(broker.url, "retry", "--all")
         assert again.returncode == 0, again.stderr
-        assert again.stdout == "1 operations and 1 pushes set aside go again\n"
+        assert again.stdout == "retrying failed operations: 1, pushes set aside: 1\n"
 
         async def is_aside_again() -> bool:
             found = await wire.call("GET", "/api/v1/operations/aside")

@@ -104,6 +104,7 @@ def served_routes() -> set[str]:
         inspection=inspection,
         retention=anything,
         operations=anything,
+        aside=anything,
         pipeline=anything,
         system=anything,
         health=anything,

@@ -146,9 +146,9 @@ def discard(session: Session, operation_id: OperationId, yes: Yes = False) -> No
 
 
 def _retried(done: Any) -> str:
-    text = f"{done['operations']} operations and {done['retried']} pushes set aside go again"
+    text = f"retrying failed operations: {done['operations']}, pushes set aside: {done['retried']}"
     if done["unreadable"]:
-        text += f"; {done['unreadable']} cannot be read and stay, see queen ops aside"
+        text += f"; unreadable records stay: {done['unreadable']}, see queen ops aside"
     return text
 
 

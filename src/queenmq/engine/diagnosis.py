@@ -219,7 +219,7 @@ def _pushes(facts: QueueFacts, broker: BrokerFacts) -> Iterator[Finding]:
             "spool_aside",
             f"{_count(broker.aside_records, 'push request was', 'push requests were')} set aside"
             " on this broker's disk because the database refused them",
-            "see aside/ in the spool's directory",
+            "see queen ops aside; then run queen ops retry --all",
         )
     if facts.max_size and facts.waiting_messages >= facts.max_size:
         yield Finding(

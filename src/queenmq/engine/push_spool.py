@@ -28,7 +28,7 @@ _BYTES_MAX = 8 * 1024 * 1024
 #: How often to look for records that nobody told of: of another process, or of a failed drain.
 _IDLE_S = 0.5
 #: The longest pause between two tries while the database has a fault.
-_STUCK_S_MAX = 2.0
+_STUCK_S_MAX = 1.0
 #: How often a push that waits for the end of the drain looks for it.
 _CLOSING_S = 0.005
 #: ... and after which it does not wait any longer, but goes behind the rest.

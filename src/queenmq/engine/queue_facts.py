@@ -120,7 +120,7 @@ class BrokerFacts(NamedTuple):
 
     is_pop_paused: bool = False
     is_push_buffered: bool = False
-    #: Push requests on its disk that wait to be stored, and those set aside for good.
+    #: Push requests on its disk that wait to be stored, and those set aside.
     spool_records: int = 0
     aside_records: int = 0
     #: Pops of the group that wait here and could get something of it.

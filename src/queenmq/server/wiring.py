@@ -196,12 +196,7 @@ class Broker:
                 pressure=lambda: self._load.pressure.value,
                 on_retry=lambda: self._processor.tell(0),
             ),
-            aside=AsideRoutes(
-                lambda: self._journal,
-                self._operation_store,
-                spool_stats=self._spool_stats,
-                on_retry=self._retried,
-            ),
+            aside=self._make_aside(),
             pipeline=PipelineRoutes(PipelineStore(self._database)),
             system=SystemRoutes(
                 self._maintenance,
@@ -222,6 +217,14 @@ class Broker:
                 ),
                 count_messages=lambda: push.messages,
             ),
+        )
+
+    def _make_aside(self) -> AsideRoutes:
+        return AsideRoutes(
+            lambda: self._journal,
+            self._operation_store,
+            spool_stats=self._spool_stats,
+            on_retry=self._retried,
         )
 
     def _make_runner(

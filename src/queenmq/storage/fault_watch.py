@@ -15,7 +15,7 @@ from queenmq.errors import StorageFault
 logger = logging.getLogger(__name__)
 
 _LOG_MS = 10_000
-#: Accepted work is tried again every second or two. A fault that is not met for longer is over.
+#: Accepted work is tried again about once a second. A fault that is not met for longer is over.
 _CURRENT_MS = 10_000
 
 
