@@ -77,7 +77,7 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
         return kind(f"the database refused the request: {text}")
     if code[:2] not in _SERVER_CLASSES:
         return errors.StorageFault(
-            f"the database cannot do its part: {text} (SQLSTATE {code}); mend that",
+            f"the database cannot do its part: {text} (SQLSTATE {code}); mend the database",
             code=code,
             is_suspicious=code[:2] == _INTERNAL_CLASS,
         )

@@ -79,6 +79,8 @@ class Aside:
         cut afterwards.
         """
         target = self._directory / f"{source.stem}-{start}.bin"
+        # One of an earlier try may be the source itself, which must not be overwritten.
+        target.unlink(missing_ok=True)
         try:
             copied, at = _copy(source, start, stop, target), 0
         except OSError as error:

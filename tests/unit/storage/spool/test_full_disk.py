@@ -128,6 +128,31 @@ async def test_torn_end_does_not_keep_a_full_spool_from_starting(disk: SmallDisk
     assert taken[-1].startswith(kept[8:]) and len(kept) == entry.size_bytes > 1_000
 
 
+async def test_damage_that_finds_no_room_at_all_waits_and_spoils_nothing(disk: SmallDisk) -> None:
+    path, segment_bytes = disk.path / "spool", 16 * 1024 * 1024
+    disk.take(64 * 1024)
+    async with opened(path, segment_bytes=segment_bytes) as spool:
+        taken = await _append_until_full(spool, disk)
+        (segment,) = segment_files(path)
+        damaged = bytearray(segment.read_bytes())
+        damaged[20] ^= 0xFF
+        with segment.open("r+b") as file:
+            file.write(damaged)
+        os.truncate(path / "aside" / "reserve", 0)
+        disk.fill()
+        assert await spool.try_lead()
+        for _ in range(3):
+            with pytest.raises(SpoolFailed):
+                await spool.read(records_max=1, bytes_max=100_000)
+        assert spool.pending == len(taken)
+        assert segment.read_bytes() == damaged
+        disk.make_room()
+        assert await drain_all(spool) == []
+        assert spool.stats().aside_records == 1
+    (entry,) = Aside(path / "aside").entries()
+    assert (path / "aside" / entry.file).read_bytes()[entry.start :] == damaged
+
+
 async def test_killed_on_a_full_disk_everything_answered_is_there(disk: SmallDisk) -> None:
     path = disk.path / "spool"
     with child("append", path, "a", 1_000_000) as process:
