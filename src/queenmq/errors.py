@@ -11,7 +11,8 @@
     ├── PartitionGone               a cached partition id was deleted meanwhile; look it up again
     ├── PartitionBusy               another transaction holds the partition; retry later (503)
     ├── StorageUnavailable          the database cannot be reached or did not answer (503)
-    │   └── StorageFault            it answers, but cannot do its part; no request is to blame (503)
+    │   ├── StorageFault            it answers, but cannot do its part; no request is to blame (503)
+    │   └── AccessRefused           the database is there and does not let us in; fix the URL or it
     ├── Overloaded                  too much waits already; nothing was done, retry later (429)
     │   ├── OperationQueueFull      too many operations wait in a partition
     │   └── SpoolFull               the spool on disk holds as much as it may
@@ -82,10 +83,24 @@ class PartitionBusy(QueenError):
 
 
 class StorageUnavailable(QueenError):
-    """The database cannot be reached, or broke off in the middle."""
+    """The database cannot be reached, or broke off in the middle.
 
-    def __init__(self, text: str, *, is_in_doubt: bool = False, is_suspicious: bool = True) -> None:
+    The text is for operators and may name hosts and roles. `public` is the sentence for callers.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        public: str | None = None,
+        reason: str = "unavailable",
+        is_in_doubt: bool = False,
+        is_suspicious: bool = True,
+    ) -> None:
         super().__init__(text)
+        self.public = text if public is None else public
+        #: One word for it: in `/health`, and in the log.
+        self.reason = reason
         #: The call was sent, so it may have been carried out all the same.
         self.is_in_doubt = is_in_doubt
         #: Whether it may be the database as a whole.
@@ -99,9 +114,20 @@ class StorageFault(StorageUnavailable):
     """
 
     def __init__(self, text: str, *, code: str = "", is_suspicious: bool = False) -> None:
-        super().__init__(text, is_suspicious=is_suspicious)
+        shown = f" (SQLSTATE {code})" if code else ""
+        super().__init__(
+            text,
+            public=f"the database has a fault that is not yours{shown}; nothing was changed,"
+            " try again. The server log has the details",
+            reason="fault",
+            is_suspicious=is_suspicious,
+        )
         #: The SQLSTATE. Callers may see it; the text names roles and tables and is for the log.
         self.code = code
+
+
+class AccessRefused(StorageUnavailable):
+    """The database is there and refuses a new connection until somebody changes something."""
 
 
 class Overloaded(QueenError):

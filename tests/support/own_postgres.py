@@ -69,6 +69,10 @@ class OwnPostgres:
         return f"postgresql://{_SUPERUSER}@127.0.0.1:{self._port}/{database}"
 
     @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
     def pid(self) -> int:
         """The postmaster."""
         assert self._process is not None, "the server does not run"
@@ -87,9 +91,18 @@ class OwnPostgres:
         """Make the cluster."""
         assert self._run([self._binaries.initdb, "-D", str(self._data), *_INITDB]).wait(SOON_S) == 0
 
-    def start(self) -> None:
+    def follow(self, primary: OwnPostgres) -> None:
+        """Make the cluster a standby of a running server."""
+        program = str(self._binaries.directory / "pg_basebackup")
+        place = ["-h", "127.0.0.1", "-p", str(primary._port), "-D", str(self._data)]
+        words = [program, *place, "-U", _SUPERUSER, "--write-recovery-conf", "--checkpoint=fast"]
+        assert self._run([*words, "--no-sync"]).wait(SOON_S) == 0, (
+            self._home / "log.txt"
+        ).read_text()
+
+    def start(self, **settings: str) -> None:
         """Run the server and wait until it lets somebody in."""
-        words = [f"-c{name}={value}" for name, value in self._settings.items()]
+        words = [f"-c{name}={value}" for name, value in (self._settings | settings).items()]
         place = ["-D", str(self._data), "-p", str(self._port), "-k", str(self._home)]
         self._process = self._run([self._binaries.postgres, *place, *words])
         wait_until(lambda: self._answers(), timeout_s=SOON_S, what="the server to answer")
@@ -118,6 +131,10 @@ class OwnPostgres:
         if self._process is not None:
             self.thaw()
             self._end(signal.SIGQUIT)
+
+    async def promote(self) -> None:
+        """Make a standby the primary; comes back when it is."""
+        await self.execute("SELECT pg_promote(true, 60)")
 
     async def execute(self, *statements: str) -> None:
         """Run statements as the superuser, each in a session of its own."""
@@ -187,6 +204,19 @@ def running_empty(*, max_connections: int) -> Iterator[OwnPostgres]:
         server = OwnPostgres(home, max_connections=str(max_connections))
         try:
             server.make_empty()
+            server.start()
+            yield server
+        finally:
+            server.close()
+
+
+@contextlib.contextmanager
+def running_standby(primary: OwnPostgres) -> Iterator[OwnPostgres]:
+    """A server that replicates another."""
+    with _home() as home:
+        server = OwnPostgres(home)
+        try:
+            server.follow(primary)
             server.start()
             yield server
         finally:

@@ -52,7 +52,9 @@ HOMES = {
             SRC + "engine/pop_calls.py",
             # The last pushes of a spool may be drained by another process.
             SRC + "engine/push_spool.py",
-            # A turn of the loop, not a time.
+            # Between two questions to a server that is not the primary yet.
+            SRC + "storage/connecting.py",
+            # A turn of the loop, and between two looks at the other hosts.
             SRC + "storage/database.py",
             SRC + "storage/outage.py",
             # Between two removals, so that pushes stay as fast as they are.

@@ -42,15 +42,7 @@ def body_of(error: errors.QueenError) -> dict[str, Any]:
     """The body of the answer."""
     if isinstance(error, errors.Overloaded):
         return {"error": str(error), "depth": error.depth, "retryAfter": error.retry_after_s}
-    if isinstance(error, errors.StorageFault):
-        return {"error": hide_names(error)}
+    if isinstance(error, errors.StorageUnavailable):
+        # The text is for the log: it may name hosts, roles and tables.
+        return {"error": error.public}
     return {"error": str(error)}
-
-
-def hide_names(error: errors.StorageFault) -> str:
-    """Tell callers of a fault without the roles and tables that the database names."""
-    code = f" (SQLSTATE {error.code})" if error.code else ""
-    return (
-        f"the database has a fault that is not yours{code}; nothing was changed, try again."
-        " The server log has the details"
-    )

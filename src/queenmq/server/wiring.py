@@ -109,7 +109,7 @@ class Broker:
         LoadMetrics(registry, self._load)
         self._wake = WakeListener(
             store,
-            url,
+            self._database.connector.connect,
             interval_ms=settings.wake_interval_ms,
             is_listening=settings.wake_listen,
             on_wake=self._pop.pushed_elsewhere,

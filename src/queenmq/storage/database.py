@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL. Few others import the driver: listener, migrator, lookup care.
+"""The pool of connections to PostgreSQL, and calls by priority.
 
 No session state is relied on: what a call needs is set inside its function, so every call may run
 on any connection of a transaction pooler.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -20,26 +19,22 @@ from queenmq import errors
 from queenmq.clock import now_ms
 from queenmq.engine.load import OperationType, SlotUse
 from queenmq.settings import Settings
+from queenmq.storage.connecting import Connector, ServerConnection
+from queenmq.storage.connection_stock import ConnectionStock
 from queenmq.storage.driver_errors import translated
 from queenmq.storage.fault_watch import FaultWatch
+from queenmq.storage.faults import NO_SLOT, READ_ONLY
 from queenmq.storage.outage import OutageWatch
 from queenmq.storage.priority_gate import PriorityGate
 from queenmq.storage.sql_files import load_queries
 
-#: A probe that takes longer has failed.
+#: A probe whose write takes longer has failed.
 _PROBE_S = 2.0
-#: A call that was given up is waited for this long before its connection goes with it.
-_RELEASE_S = 2.0
+#: How often the other hosts are asked whether one of them was promoted.
+_LOOK_AROUND_S = 1.0
 #: Turns of the loop until everything that has arrived is read: one to look, one to run.
 _READING_TURNS = 2
 _NOTHING = contextlib.nullcontext()
-
-
-class _Connection(asyncpg.Connection):
-    """A connection that is handed on as it is: no call leaves session state behind to reset."""
-
-    def get_reset_query(self) -> str:
-        return ""
 
 
 class PoolUse(NamedTuple):
@@ -55,21 +50,22 @@ class Database:
     """A pool of connections, and queries by text."""
 
     def __init__(self, url: str, settings: Settings) -> None:
-        self._url = url
         self._settings = settings
-        self._pool: asyncpg.Pool | None = None
+        #: Opens every connection of this process.
+        self.connector = Connector(url, timeout_ms=settings.db_connect_timeout_ms)
+        self._stock: ConnectionStock | None = None
         # As many permits as connections, so nobody waits in the driver, which knows no urgency.
         self._gate = PriorityGate(settings.db_pool_size)
         #: When each call in flight began.
         self._calls: dict[int, float] = {}
         self._numbers = itertools.count()
-        #: The connections that calls are on.
-        self._busy: dict[int, asyncpg.pool.PoolConnectionProxy] = {}
-        #: Those between two calls. The driver's pool takes a task and several turns of the loop to
-        #: have one back, so it gets only those whose call has failed.
-        self._at_hand: list[asyncpg.pool.PoolConnectionProxy] = []
         #: What it answers but cannot do.
         self.faults = FaultWatch()
+        self._looker: asyncio.Task[None] | None = None
+        #: What has to be done before the first call, when the start could not do it.
+        self._prepare: Callable[[], Awaitable[None]] | None = None
+        #: The last failure of each kind of call that has not succeeded since, and when it was.
+        self.failures: dict[OperationType, tuple[float, errors.StorageUnavailable]] = {}
         #: Whether the database is down; calls then fail at once.
         self.watch = OutageWatch(
             self.probe, oldest_call_ms=self._oldest_call_ms, hang_ms=settings.db_hang_ms
@@ -83,56 +79,110 @@ class Database:
     def pool_use(self) -> PoolUse:
         """The same, with what the driver knows."""
         size, in_use, waiting = self.slot_use()
-        idle = self._pool.get_idle_size() if self._pool is not None else 0
-        return PoolUse(size, idle + len(self._at_hand), in_use, waiting)
+        return PoolUse(size, self._stock.idle if self._stock is not None else 0, in_use, waiting)
 
     async def open(self) -> None:
-        """Connect. Fails when the database cannot be reached."""
+        """Connect. Raises StorageUnavailable when the database cannot be reached."""
+        pool = await self._make_pool()
+        async with pool.acquire():
+            # One connection now, so that a start without a database says so.
+            pass
+        self._start(pool)
+
+    async def open_later(
+        self, error: errors.StorageUnavailable, prepare: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Begin without the database, which counts as down until it is there and prepared."""
+        self._prepare = prepare
+        self._start(await self._make_pool())
+        self.watch.begin_down(error)
+
+    async def _make_pool(self) -> asyncpg.Pool:
         settings = self._settings
-        with translated():
-            self._pool = await asyncpg.create_pool(
-                self._url,
-                # No floor: the driver would log a traceback for every try to keep it in an outage.
-                min_size=0,
-                max_size=settings.db_pool_size,
-                connection_class=_Connection,
-                command_timeout=settings.db_command_timeout_ms / 1000,
-                timeout=settings.db_connect_timeout_ms / 1000,
-                statement_cache_size=100 if settings.db_prepared_statements else 0,
-                max_inactive_connection_lifetime=0,
-                init=_keep_alive,
-            )
-            async with self._pool.acquire():
-                # One connection now, so that a start without a database says so.
-                pass
+        connect: Any = self.connector.connect
+        pool: asyncpg.Pool = await asyncpg.create_pool(
+            # No floor: the driver would log a traceback for every try to keep it in an outage.
+            min_size=0,
+            max_size=settings.db_pool_size,
+            connect=connect,
+            connection_class=ServerConnection,
+            command_timeout=settings.db_command_timeout_ms / 1000,
+            statement_cache_size=100 if settings.db_prepared_statements else 0,
+            max_inactive_connection_lifetime=0,
+        )
+        return pool
+
+    def _start(self, pool: asyncpg.Pool) -> None:
+        self._stock = ConnectionStock(pool)
         self.watch.start()
+        if self.connector.has_choice:
+            self._looker = asyncio.create_task(self._look_around(), name="look-around")
 
     async def close(self) -> None:
         """Let calls end, then disconnect."""
         await self.watch.stop()
-        if self._pool is not None:
-            try:
-                async with asyncio.timeout(5):
-                    while self._at_hand:
-                        await self._pool.release(self._at_hand.pop())
-                    await self._pool.close()
-            except TimeoutError:
-                self._pool.terminate()
+        if self._looker is not None:
+            self._looker.cancel()
+            await asyncio.gather(self._looker, return_exceptions=True)
+        await self.connector.close()
+        if self._stock is not None:
+            await self._stock.close()
 
     async def probe(self) -> None:
-        """Raise unless the database can be written to, over a new connection."""
-        with translated():
-            async with asyncio.timeout(_PROBE_S):
-                connection = await asyncpg.connect(self._url, statement_cache_size=0)
-                try:
+        """Raise unless the database can be written to."""
+        if self._prepare is not None:
+            await self._prepare()
+            self._prepare = None
+        try:
+            await self._probe_anew()
+        except errors.AccessRefused as error:
+            await self._probe_pooled(error)
+        except errors.StorageUnavailable as error:
+            if error.reason != NO_SLOT:
+                raise
+            await self._probe_pooled(error)
+
+    async def _probe_anew(self) -> None:
+        """Over a new connection, to whichever host is the primary now."""
+        if self.connector.has_choice:
+            await self.connector.find()
+        connection = await self.connector.connect(statement_cache_size=0)
+        try:
+            with translated():
+                async with asyncio.timeout(_PROBE_S):
                     await connection.execute(load_queries("operations")["probe"])
-                finally:
-                    connection.terminate()
+        finally:
+            connection.terminate()
+
+    async def _probe_pooled(self, refusal: errors.StorageUnavailable) -> None:
+        """Over a connection that is open: that no other is to be had says nothing about it."""
+        assert self._stock is not None
+        try:
+            async with asyncio.timeout(_PROBE_S):
+                connection = await self._stock.take_open()
+        except TimeoutError:
+            connection = None
+        if connection is None:
+            raise refusal
+        is_well = False
+        try:
+            with translated():
+                await connection.execute(load_queries("operations")["probe"], timeout=_PROBE_S)
+            is_well = True
+        finally:
+            await self._stock.put(connection, is_well=is_well)
+
+    async def _look_around(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_AROUND_S)
+            await self.connector.look_around()
 
     def cut_off(self) -> None:
-        """The database is down: end the calls in flight, whose callers can do better than wait."""
-        for connection in list(self._busy.values()):
-            connection.terminate()
+        """The database is down: end the calls in flight, whose callers can do better than wait.
+
+        Idle connections go, too: they may lead to a server that is not the primary any more.
+        """
+        self.connector.drop_all()
 
     def _oldest_call_ms(self) -> float:
         return now_ms() - min(self._calls.values()) if self._calls else 0.0
@@ -141,7 +191,7 @@ class Database:
     async def _connection(
         self, priority: OperationType
     ) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
-        assert self._pool is not None, "the database is not open"
+        assert self._stock is not None, "the database is not open"
         self._must_be_up()
         if not self._gate.try_enter():
             await self._gate.enter(priority.priority)
@@ -150,18 +200,23 @@ class Database:
         try:
             # Again, because it may have gone while we waited.
             self._must_be_up()
-            connection = await self._take(self._pool)
-            self._busy[number] = connection
+            connection = await self._stock.take()
             is_well = False
             try:
                 with translated(is_sent=True):
                     async with self._held_together(connection):
                         yield connection
                 is_well = True
+                if self.failures:
+                    self.failures.pop(priority, None)
             finally:
-                del self._busy[number]
-                await self._put(self._pool, connection, is_well=is_well)
+                await self._stock.put(connection, is_well=is_well)
+            await self._read_what_arrived()
         except errors.StorageUnavailable as error:
+            self.failures[priority] = (now_ms(), error)
+            if error.reason == READ_ONLY:
+                # What was the primary is none any more, on all of its connections.
+                self.connector.drop_all()
             if error.is_suspicious:
                 self.watch.suspect()
             if isinstance(error, errors.StorageFault):
@@ -171,24 +226,7 @@ class Database:
             del self._calls[number]
             self._gate.leave()
 
-    async def _take(self, pool: asyncpg.Pool) -> asyncpg.pool.PoolConnectionProxy:
-        while self._at_hand:
-            connection = self._at_hand.pop()
-            if _is_open(connection):
-                return connection
-            await pool.release(connection)
-        with translated():
-            return await pool.acquire()
-
-    async def _put(
-        self, pool: asyncpg.Pool, connection: asyncpg.pool.PoolConnectionProxy, *, is_well: bool
-    ) -> None:
-        if not is_well:
-            # A server that hangs does not even confirm that a call is cancelled.
-            with contextlib.suppress(TimeoutError):
-                await pool.release(connection, timeout=_RELEASE_S)
-            return
-        self._at_hand.append(connection)
+    async def _read_what_arrived(self) -> None:
         if self._gate.in_use > 1:
             # Others are at work. What has arrived meanwhile is read before the next call leaves,
             # and leaves with it: half as many calls of twice the size are less work.
@@ -197,7 +235,15 @@ class Database:
 
     def _must_be_up(self) -> None:
         if self.watch.is_down:
-            raise errors.StorageUnavailable("the database is down; try again", is_suspicious=False)
+            public, reason = None, "unavailable"
+            if isinstance(why := self.watch.error, errors.StorageUnavailable):
+                public, reason = why.public, why.reason
+            raise errors.StorageUnavailable(
+                "the database is down; try again",
+                public=public,
+                reason=reason,
+                is_suspicious=False,
+            )
 
     def _held_together(
         self, connection: asyncpg.pool.PoolConnectionProxy
@@ -229,28 +275,3 @@ class Database:
         """The first column of the first row; a timeout replaces that of the settings."""
         async with self._connection(priority) as connection:
             return await connection.fetchval(query, *args, timeout=timeout_s)
-
-
-def _is_open(connection: asyncpg.pool.PoolConnectionProxy) -> bool:
-    try:
-        return not connection.is_closed()
-    except asyncpg.InterfaceError:
-        # It was lost, and the driver has taken it back already.
-        return False
-
-
-async def _keep_alive(connection: asyncpg.Connection) -> None:
-    """Notice a server that vanished without a word, also on an idle connection."""
-    # The driver offers no public way to its socket.
-    transport = getattr(connection, "_transport", None)
-    sock = transport.get_extra_info("socket") if transport is not None else None
-    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds in _keep_alive_options():
-        sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
-
-
-def _keep_alive_options() -> Sequence[tuple[int, int]]:
-    names = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-    return [(getattr(socket, name), value) for name, value in names if hasattr(socket, name)]

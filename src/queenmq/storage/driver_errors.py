@@ -9,6 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from queenmq import errors
+from queenmq.storage.faults import fault_of
 
 #: SQLSTATEs of waiting in vain or losing a deadlock: nothing was done, another try may succeed.
 _BUSY = {"55P03", "40P01", "40001"}
@@ -49,11 +50,16 @@ def translated(*, is_sent: bool = False) -> Iterator[None]:
     except TimeoutError as error:
         # Before OSError, of which it is one kind, because it has no text of its own.
         raise errors.StorageUnavailable(
-            "the database did not answer in time; try again", is_in_doubt=is_sent
+            "the database did not answer in time; try again",
+            reason="no_answer",
+            is_in_doubt=is_sent,
         ) from error
     except (OSError, asyncpg.InternalClientError) as error:
         raise errors.StorageUnavailable(
-            f"the database does not answer: {error}; try again", is_in_doubt=is_sent
+            f"the database does not answer: {error}; try again",
+            public="the database does not answer; try again",
+            reason="unreachable",
+            is_in_doubt=is_sent,
         ) from error
 
 
@@ -81,8 +87,11 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
             code=code,
             is_suspicious=code[:2] == _INTERNAL_CLASS,
         )
+    fault = fault_of(code)
     return errors.StorageUnavailable(
-        f"the database cannot serve the request now: {text}; try again",
+        f"the database cannot serve the request now: {text}; {fault.advice}",
+        public=f"{fault.public}; try again",
+        reason=fault.reason,
         is_in_doubt=is_sent and code[:2] in _BROKEN_OFF_CLASSES,
         is_suspicious=code != _TOO_MANY_CONNECTIONS,
     )

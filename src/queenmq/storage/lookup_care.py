@@ -13,6 +13,7 @@ from uuid import UUID
 import asyncpg
 
 from queenmq.errors import PartitionBusy
+from queenmq.storage.connecting import connected
 from queenmq.storage.driver_errors import translated
 from queenmq.storage.sql_files import load_queries
 
@@ -131,9 +132,6 @@ async def _fetch(connection: asyncpg.Connection, name: str, *args: Any) -> list[
 
 @asynccontextmanager
 async def _connected(url: str) -> AsyncIterator[asyncpg.Connection]:
-    with translated():
-        connection = await asyncpg.connect(url, timeout=5, statement_cache_size=0)
-        try:
+    async with connected(url) as connection:
+        with translated():
             yield connection
-        finally:
-            await connection.close()

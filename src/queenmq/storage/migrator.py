@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 
 from queenmq.errors import MigrationError
+from queenmq.storage.connecting import connected
 from queenmq.storage.driver_errors import translated
 from queenmq.storage.schema_functions import AppliedFile, SchemaFunctions, apply_file
 from queenmq.storage.schema_level import (
@@ -52,11 +53,8 @@ async def finish_upgrade(url: str, *, connect_timeout_ms: int = 5_000) -> list[s
 
 
 async def _in_transaction(url: str, work: _Work, connect_timeout_ms: int) -> list[str]:
-    with translated():
-        connection = await asyncpg.connect(
-            url, timeout=connect_timeout_ms / 1000, statement_cache_size=0
-        )
-        try:
+    async with connected(url, timeout_ms=connect_timeout_ms) as connection:
+        with translated():
             for attempt in range(1, _TRIES + 1):
                 try:
                     return await _try(connection, work)
@@ -65,8 +63,6 @@ async def _in_transaction(url: str, work: _Work, connect_timeout_ms: int) -> lis
                     if attempt == _TRIES:
                         raise
             raise AssertionError("unreachable")
-        finally:
-            await connection.close()
 
 
 async def _try(connection: asyncpg.Connection, work: _Work) -> list[str]:

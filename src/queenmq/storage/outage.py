@@ -50,6 +50,8 @@ class OutageWatch:
         self._looked_ms = 0.0
         self._is_stopped = False
         self.is_down = False
+        #: What the last probe failed with, while the database is down.
+        self.error: Exception | None = None
         #: Told of every change.
         self.on_change: Callable[[bool], None] = lambda is_down: None
 
@@ -69,6 +71,11 @@ class OutageWatch:
         """Something went wrong with a call; find out whether it is the database."""
         if self._prober is None and not self._is_stopped:
             self._prober = asyncio.create_task(self._find_out(), name="outage-probe")
+
+    def begin_down(self, error: Exception) -> None:
+        """Count the database as down from the start, until a probe succeeds."""
+        self._turn(True, error)
+        self.suspect()
 
     async def _look(self) -> None:
         while True:
@@ -102,11 +109,12 @@ class OutageWatch:
         return None
 
     def _turn(self, is_down: bool, error: Exception | None) -> None:
+        self.error = error
         if is_down == self.is_down:
             return
         self.is_down = is_down
         if is_down:
-            facts = {"event": "database_down"}
+            facts = {"event": "database_down", "reason": getattr(error, "reason", "failed")}
             logger.error("the database is down, pushes go to the spool: %s", error, extra=facts)
         else:
             logger.warning("the database is back", extra={"event": "database_back"})

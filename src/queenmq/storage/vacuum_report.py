@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import asyncpg
-
 from queenmq.errors import StorageRejected
+from queenmq.storage.connecting import connected
 from queenmq.storage.driver_errors import translated
 from queenmq.storage.sql_files import load_queries
 
@@ -16,15 +15,12 @@ async def vacuum_report(url: str) -> dict[str, Any]:
     keeps dead rows from being removed, oldest first.
     """
     sql = load_queries("vacuum_report")
-    with translated():
-        connection = await asyncpg.connect(url, timeout=5, statement_cache_size=0)
-        try:
+    async with connected(url) as connection:
+        with translated():
             async with connection.transaction(readonly=True):
                 (server,) = await connection.fetch(sql["server"])
                 tables = await connection.fetch(sql["tables"])
                 holders = await connection.fetch(sql["holders"])
-        finally:
-            await connection.close()
     if not tables:
         raise StorageRejected("the database has no schema queen; has a broker been started on it?")
     return {

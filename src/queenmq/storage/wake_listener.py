@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import asyncpg
@@ -33,7 +33,7 @@ class WakeListener:
     def __init__(
         self,
         store: PostgresMessageStore,
-        url: str,
+        connect: Callable[[], Awaitable[asyncpg.Connection]],
         *,
         interval_ms: int,
         is_listening: bool,
@@ -41,7 +41,7 @@ class WakeListener:
         on_deleted: Callable[[str, str], None],
     ) -> None:
         self._store = store
-        self._url = url
+        self._connect = connect
         self._interval_s = interval_ms / 1000
         self._is_listening = is_listening
         self._on_wake = on_wake
@@ -86,7 +86,7 @@ class WakeListener:
             try:
                 await self._listen()
                 retry_s = 0.1
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except (OSError, QueenError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
                 logger.warning(
                     "not listening for wake-ups: %s", error, extra={"event": "wake_lost"}
                 )
@@ -94,7 +94,7 @@ class WakeListener:
                 retry_s = min(2 * retry_s, _RETRY_S_MAX)
 
     async def _listen(self) -> None:
-        connection = await asyncpg.connect(self._url, timeout=5)
+        connection = await self._connect()
         is_lost = asyncio.Event()
         connection.add_termination_listener(lambda _: is_lost.set())
         try:
