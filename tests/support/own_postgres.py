@@ -132,6 +132,12 @@ class OwnPostgres:
             self.thaw()
             self._end(signal.SIGQUIT)
 
+    def demand_password(self, role: str) -> None:
+        """From now on this role has to give one."""
+        file = self._data / "pg_hba.conf"
+        file.write_text(f"host all {role} 127.0.0.1/32 scram-sha-256\n{file.read_text()}")
+        os.kill(self.pid, signal.SIGHUP)
+
     async def promote(self) -> None:
         """Make a standby the primary; comes back when it is."""
         await self.execute("SELECT pg_promote(true, 60)")

@@ -5,7 +5,7 @@ The numbers are a promise to scripts; docs/cli.md lists them.
 
 from __future__ import annotations
 
-from queenmq.errors import QueenError, StorageFault, StorageUnavailable
+from queenmq.errors import AccessRefused, QueenError, StorageFault, StorageUnavailable
 
 OK = 0
 #: Refused, failed, or failed in part.
@@ -40,8 +40,9 @@ def code_of(error: QueenError) -> int:
 
     kinds: list[tuple[type[QueenError] | tuple[type[QueenError], ...], int]] = [
         (UsageProblem, USAGE),
+        # Trying again would not help before somebody has changed something.
+        ((AccessRefused, StorageFault), ERROR),
         ((NothingThere, errors.NotFound), NOTHING),
-        (StorageFault, ERROR),
         ((errors.Unreachable, errors.Overloaded, StorageUnavailable), UNREACHABLE),
         (errors.NotAllowed, REFUSED),
     ]

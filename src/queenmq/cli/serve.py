@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from queenmq import log, settings
-from queenmq.errors import QueenError, SettingsError, StorageUnavailable
+from queenmq.errors import AccessRefused, QueenError, SettingsError, StorageUnavailable
 
 if TYPE_CHECKING:
+    from queenmq.server.orders import BrokerOrders
     from queenmq.storage.embedded import EmbeddedPostgres
 
 logger = logging.getLogger(__name__)
@@ -85,7 +86,6 @@ def _run(loaded: settings.Settings) -> bool:
     try:
         from queenmq.server import http
         from queenmq.server.workers import run_workers
-        from queenmq.storage.migrator import migrate
     except ImportError as error:
         raise SettingsError(
             f"the broker needs {error.name}, which is missing; run pip install 'queenmq[server]'"
@@ -93,15 +93,33 @@ def _run(loaded: settings.Settings) -> bool:
     sock = _bind(loaded)
     address = http.address_of(sock)
 
-    def on_ready() -> None:
+    def on_ready(_: str | None) -> None:
         print(f"Queen is ready on {address}", flush=True)
 
     with sock, _database(loaded) as url:
-        connect_timeout_ms = loaded.db_connect_timeout_ms
-        asyncio.run(migrate(url, connect_timeout_ms=connect_timeout_ms))
+        orders = _prepare(url, loaded)
         if loaded.workers == 1:
-            return http.serve(sock, url, loaded, on_ready=on_ready)
-        return run_workers(sock, url, loaded, on_ready=on_ready)
+            return http.serve(sock, orders, on_ready=on_ready)
+        return run_workers(sock, orders, on_ready=on_ready)
+
+
+def _prepare(url: str, loaded: settings.Settings) -> BrokerOrders:
+    """Bring the schema up to date. A database of somebody else's that cannot be reached is left for
+    later; one that refuses us needs a person, so the start stops.
+    """
+    from queenmq.server.orders import BrokerOrders, Missing
+    from queenmq.storage.migrator import migrate
+
+    may_wait, missing = loaded.database_url is not None, None
+    try:
+        asyncio.run(migrate(url, connect_timeout_ms=loaded.db_connect_timeout_ms))
+    except AccessRefused:
+        raise
+    except StorageUnavailable as error:
+        if not may_wait:
+            raise
+        missing = Missing(str(error), error.public, error.reason)
+    return BrokerOrders(url=url, settings=loaded, may_wait=may_wait, missing=missing)
 
 
 def _bind(loaded: settings.Settings) -> socket.socket:

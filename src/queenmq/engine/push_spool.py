@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from queenmq.engine.operation import PushItems, PushOutcome
 from queenmq.engine.ports import KeptPush, PushJournal
-from queenmq.errors import QueenError, StorageFault, StorageRejected
+from queenmq.errors import QueenError, SpoolFailed, SpoolFull, StorageFault, StorageRejected
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,9 @@ class PushSpool:
         self._faults = 0
         #: Maintenance mode: keep everything, drain nothing.
         self.is_buffering = False
+        #: What the last drain, and the last write, failed with; None when they succeeded.
+        self.drain_error: QueenError | None = None
+        self.keep_error: QueenError | None = None
 
     @property
     def _journal(self) -> PushJournal:
@@ -98,7 +101,12 @@ class PushSpool:
     async def keep(self, items: PushItems) -> PushOutcome:
         """Write the items to disk; they are safe when this returns."""
         letter = "m" if self.is_buffering else "p"
-        transaction_ids = await self._journal.append(items)
+        try:
+            transaction_ids = await self._journal.append(items)
+        except (SpoolFull, SpoolFailed) as error:
+            self.keep_error = error
+            raise
+        self.keep_error = None
         self._news.set()
         return PushOutcome((), transaction_ids, letter * len(transaction_ids))
 
@@ -116,10 +124,12 @@ class PushSpool:
             try:
                 await self._drain()
             except StorageFault as error:
+                self.drain_error = error
                 # The database has said it to the log.
                 logger.debug("the spool is stuck: %s", error, extra={"event": "spool_stuck"})
                 await asyncio.sleep(min(_IDLE_S * self._faults, _STUCK_S_MAX))
             except QueenError as error:
+                self.drain_error = error
                 logger.warning("the spool has to wait: %s", error, extra={"event": "spool_waits"})
                 await asyncio.sleep(_IDLE_S)
             except Exception:
@@ -147,6 +157,8 @@ class PushSpool:
                 if self._journal.is_stuck:
                     await self._journal.tell()
                 self._faults = 0
+                # There is room again, too.
+                self.drain_error = self.keep_error = None
         except StorageFault:
             is_stuck = True
             self._faults += 1

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from queenmq.server.http_protocol import bounded_protocol
+from queenmq.server.orders import BrokerOrders
 from queenmq.server.wiring import Broker
 from queenmq.settings import Settings
 
@@ -36,7 +37,7 @@ class _Server(uvicorn.Server):
     """Stops in our order: no new connections, parked polls answered, the rest finished."""
 
     def __init__(
-        self, config: uvicorn.Config, broker: Broker, on_ready: Callable[[], None]
+        self, config: uvicorn.Config, broker: Broker, on_ready: Callable[[str | None], None]
     ) -> None:
         super().__init__(config)
         self._broker = broker
@@ -46,7 +47,7 @@ class _Server(uvicorn.Server):
         await self._broker.start()
         await super().startup(sockets)
         calm_garbage_collector()
-        self._on_ready()
+        self._on_ready(self._broker.database_id)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
@@ -92,10 +93,14 @@ def address_of(sock: socket.socket) -> str:
 
 
 def serve(
-    sock: socket.socket, url: str, settings: Settings, *, on_ready: Callable[[], None]
+    sock: socket.socket, orders: BrokerOrders, *, on_ready: Callable[[str | None], None]
 ) -> bool:
-    """Serve until told to stop; whether the start succeeded."""
-    broker = Broker(url, settings)
+    """Serve until told to stop; whether the start succeeded.
+
+    `on_ready` is told which database it is, if that is known by then.
+    """
+    settings = orders.settings
+    broker = Broker(orders)
     config = uvicorn.Config(
         broker.app,
         loop="uvloop" if sys.platform != "win32" else "asyncio",

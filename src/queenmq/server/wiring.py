@@ -26,15 +26,17 @@ from queenmq.engine.push_spool import PushSpool
 from queenmq.engine.subscriptions import Subscriptions
 from queenmq.engine.transaction_service import TransactionService
 from queenmq.server.app import App
+from queenmq.server.health_wiring import make_health
 from queenmq.server.inspection_wiring import make_inspection
+from queenmq.server.joining import Joining
 from queenmq.server.limits import pop_limits, push_limits
 from queenmq.server.load_wiring import make_load_manager
 from queenmq.server.metrics import BrokerMetrics
+from queenmq.server.orders import BrokerOrders
 from queenmq.server.problems import find_problems
 from queenmq.server.routes.ack import AckRoute
 from queenmq.server.routes.aside import AsideRoutes
 from queenmq.server.routes.groups import GroupRoutes
-from queenmq.server.routes.health import HealthRoutes
 from queenmq.server.routes.metrics import MetricsRoutes
 from queenmq.server.routes.operations import OperationRoutes
 from queenmq.server.routes.pipeline import PipelineRoutes
@@ -58,7 +60,8 @@ from queenmq.storage.operation_store import PostgresOperationStore
 from queenmq.storage.pipeline_store import PipelineStore
 from queenmq.storage.push_journal import SpoolJournal
 from queenmq.storage.retention_store import RetentionStore
-from queenmq.storage.spool import Spool, SpoolStats
+from queenmq.storage.spool import SpoolStats
+from queenmq.storage.spool_pair import SpoolPair
 from queenmq.storage.trace_store import TraceStore
 from queenmq.storage.wake_listener import WakeListener
 
@@ -66,9 +69,10 @@ from queenmq.storage.wake_listener import WakeListener
 class Broker:
     """Everything one worker process runs, from the pool of connections to the ASGI application."""
 
-    def __init__(self, url: str, settings: Settings) -> None:
+    def __init__(self, orders: BrokerOrders) -> None:
+        settings = orders.settings
         self._settings = settings
-        self._database = Database(url, settings)
+        self._database = Database(orders.url, settings)
         store = PostgresMessageStore(self._database)
         admin = AdminStore(self._database)
         self._catalogue = Catalogue(
@@ -115,6 +119,14 @@ class Broker:
             on_wake=self._pop.pushed_elsewhere,
             on_deleted=self._group_deleted,
         )
+        self._joining = Joining(
+            orders,
+            self._database,
+            self._spool_files,
+            read_state=self._operation_store.read_state,
+            make_whole=self._make_whole,
+        )
+        self._database.watch.on_change = self._database_changed
         self._make_app(store, admin, transactions, registry)
 
     def _make_push(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
@@ -130,6 +142,10 @@ class Broker:
             on_stored=self._operations_stored,
         )
         self._spool = PushSpool(is_down=self._is_down, store=self._store_accepted)
+        self._spool_files = SpoolPair(
+            _spool_home(self._settings), bytes_max=self._settings.spool_max_bytes
+        )
+        self._journal = SpoolJournal(self._spool_files)
         self._maintenance = Maintenance(
             read=self._operation_store.read_state,
             write=self._operation_store.write_state,
@@ -160,7 +176,15 @@ class Broker:
         traces = TraceStore(self._database)
         removals = RetentionStore(self._database)
         self._runner = self._make_runner(admin, traces, removals, registry)
-        self._health = HealthRoutes(admin, problems=self._problems)
+        self._health = make_health(
+            admin,
+            self._database,
+            self._spool,
+            self._maintenance,
+            spool_stats=self._spool_stats,
+            is_down=self._is_down,
+            problems=self._problems,
+        )
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
         self.app = App(
@@ -221,7 +245,7 @@ class Broker:
 
     def _make_aside(self) -> AsideRoutes:
         return AsideRoutes(
-            lambda: self._journal,
+            self._journal,
             self._operation_store,
             spool_stats=self._spool_stats,
             on_retry=self._retried,
@@ -247,21 +271,21 @@ class Broker:
         retention = Retention(removals, registry, interval_s=settings.retention_interval_s)
         return Runner([janitor, retention, Switches(self._maintenance)])
 
+    @property
+    def database_id(self) -> str | None:
+        """Which database this is; None until that is known."""
+        return self._joining.database_id
+
     async def start(self) -> None:
-        """Connect and begin background work."""
-        await self._database.open()
-        self._database.watch.on_change = self._database_changed
-        state = await self._operation_store.read_state()
-        await self._maintenance.refresh()
-        self._spool_files = Spool(
-            _spool_path(self._settings, state["database_id"]),
-            bytes_max=self._settings.spool_max_bytes,
-        )
-        await self._spool_files.open()
-        self._journal = SpoolJournal(self._spool_files)
+        """Serve. Without the database as well as that goes, and wholly as soon as it is there."""
+        await self._joining.start()
         self._spool.start(self._journal)
-        self._processor.start()
         self._load.start()
+
+    async def _make_whole(self) -> None:
+        """Begin the work that needs the database."""
+        await self._maintenance.refresh()
+        self._processor.start()
         self._wake.start()
         self._runner.start()
 
@@ -279,6 +303,7 @@ class Broker:
                 await self._ack.drain()
         except TimeoutError:
             pass
+        await self._joining.stop()
         await self._spool.stop()
         await self._processor.stop()
         await self._runner.stop()
@@ -308,13 +333,14 @@ class Broker:
         return 0 if is_full else settings.load_partition_queue_max
 
     def _is_down(self) -> bool:
-        return self._database.watch.is_down
+        return self._database.watch.is_down or not self._joining.is_joined
 
     def _database_changed(self, is_down: bool) -> None:
         if is_down:
             self._database.cut_off()
             self._push.database_down()
         else:
+            self._joining.look()
             self._spool.look()
 
     def _buffer(self, is_on: bool) -> None:
@@ -348,7 +374,6 @@ class Broker:
         self._pop.dismiss(queue, consumer_group)
 
 
-def _spool_path(settings: Settings, database_id: str) -> Path:
-    """A directory per database: what is kept for one must not reach another."""
-    home = Path(settings.spool_dir) if settings.spool_dir else Path(settings.data_dir) / "spool"
-    return home / database_id
+def _spool_home(settings: Settings) -> Path:
+    """Has a directory per database: what is kept for one must not reach another."""
+    return Path(settings.spool_dir) if settings.spool_dir else Path(settings.data_dir) / "spool"

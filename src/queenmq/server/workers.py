@@ -21,25 +21,24 @@ import msgspec
 
 from queenmq.clock import now_ms
 from queenmq.server.http import serve
-from queenmq.settings import Settings
+from queenmq.server.orders import BrokerOrders
 
 logger = logging.getLogger(__name__)
 
 #: A worker that ends sooner than this after its start is not worth starting again at once.
 _QUICK_DEATH_MS = 5_000
-_READY = b"ready\n"
+_READY = b"ready "
 
 
 class WorkerOrders(msgspec.Struct, frozen=True):
     """What a worker needs to know."""
 
     fd: int
-    url: str
-    settings: Settings
+    broker: BrokerOrders
 
 
 def run_workers(
-    sock: socket.socket, url: str, settings: Settings, *, on_ready: Callable[[], None]
+    sock: socket.socket, orders: BrokerOrders, *, on_ready: Callable[[str | None], None]
 ) -> bool:
     """Keep settings.workers processes serving until told to stop; whether all of them started."""
     stop_reader, stop_writer = socket.socketpair()
@@ -52,7 +51,7 @@ def run_workers(
         number: signal.signal(number, ask_to_stop) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        return _supervise(sock, url, settings, stop_reader, on_ready)
+        return _supervise(sock, orders, stop_reader, on_ready)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -62,17 +61,21 @@ def run_workers(
 
 def _supervise(
     sock: socket.socket,
-    url: str,
-    settings: Settings,
+    orders: BrokerOrders,
     stop: socket.socket,
-    on_ready: Callable[[], None],
+    on_ready: Callable[[str | None], None],
 ) -> bool:
-    orders = msgspec.json.encode(WorkerOrders(sock.fileno(), url, settings))
+    settings = orders.settings
     workers = [_start(sock, orders) for _ in range(settings.workers)]
     try:
-        if not all(_await_ready(worker) for worker, _ in workers):
+        found = [_await_ready(worker) for worker, _ in workers]
+        if None in found:
             return False
-        on_ready()
+        # Those that replace others need not find out first, and spool where the others do.
+        database_id = next((one for one in found if one), None)
+        if database_id is not None:
+            orders = msgspec.structs.replace(orders, missing=None, database_id=database_id)
+        on_ready(database_id)
         with selectors.DefaultSelector() as selector:
             selector.register(stop, selectors.EVENT_READ)
             while not selector.select(timeout=0.5):
@@ -93,7 +96,7 @@ def _supervise(
         _stop([worker for worker, _ in workers], settings.shutdown_timeout_ms / 1000 + 5)
 
 
-def _start(sock: socket.socket, orders: bytes) -> tuple[subprocess.Popen[bytes], float]:
+def _start(sock: socket.socket, orders: BrokerOrders) -> tuple[subprocess.Popen[bytes], float]:
     worker = subprocess.Popen(
         [sys.executable, "-m", "queenmq.server.workers"],
         stdin=subprocess.PIPE,
@@ -103,14 +106,16 @@ def _start(sock: socket.socket, orders: bytes) -> tuple[subprocess.Popen[bytes],
         start_new_session=True,
     )
     assert worker.stdin is not None
-    worker.stdin.write(orders + b"\n")
+    worker.stdin.write(msgspec.json.encode(WorkerOrders(sock.fileno(), orders)) + b"\n")
     worker.stdin.flush()
     return worker, now_ms()
 
 
-def _await_ready(worker: subprocess.Popen[bytes]) -> bool:
+def _await_ready(worker: subprocess.Popen[bytes]) -> str | None:
+    """The id of its database, empty if it knows none; None when it did not start."""
     assert worker.stdout is not None
-    return worker.stdout.readline() == _READY
+    line = worker.stdout.readline()
+    return line.removeprefix(_READY).decode().strip() if line.startswith(_READY) else None
 
 
 def _stop(workers: list[subprocess.Popen[bytes]], timeout_s: float) -> None:
@@ -138,7 +143,8 @@ def main() -> None:
     from queenmq import log
 
     orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkerOrders)
-    log.configure(level=orders.settings.log_level, log_format=orders.settings.log_format)
+    settings = orders.broker.settings
+    log.configure(level=settings.log_level, log_format=settings.log_format)
 
     def follow_parent() -> None:
         # Nothing more is ever written: the end of the stream is the end of the parent.
@@ -149,12 +155,12 @@ def main() -> None:
 
     threading.Thread(target=follow_parent, name="follow-parent", daemon=True).start()
 
-    def tell_ready() -> None:
-        sys.stdout.buffer.write(_READY)
+    def tell_ready(database_id: str | None) -> None:
+        sys.stdout.buffer.write(_READY + (database_id or "").encode() + b"\n")
         sys.stdout.buffer.flush()
 
     sock = socket.socket(fileno=orders.fd)
-    if not serve(sock, orders.url, orders.settings, on_ready=tell_ready):
+    if not serve(sock, orders.broker, on_ready=tell_ready):
         sys.exit(1)
 
 

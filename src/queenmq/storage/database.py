@@ -81,20 +81,24 @@ class Database:
         size, in_use, waiting = self.slot_use()
         return PoolUse(size, self._stock.idle if self._stock is not None else 0, in_use, waiting)
 
-    async def open(self) -> None:
-        """Connect. Raises StorageUnavailable when the database cannot be reached."""
+    async def open(self, *, is_lazy: bool = False) -> None:
+        """Make ready, and connect unless the first call is to do that. Raises StorageUnavailable
+        when the database cannot be reached.
+        """
         pool = await self._make_pool()
-        async with pool.acquire():
-            # One connection now, so that a start without a database says so.
-            pass
-        self._start(pool)
+        if not is_lazy:
+            async with pool.acquire():
+                pass
+        self._stock = ConnectionStock(pool)
+        self.watch.start()
+        if self.connector.has_choice:
+            self._looker = asyncio.create_task(self._look_around(), name="look-around")
 
-    async def open_later(
+    def await_server(
         self, error: errors.StorageUnavailable, prepare: Callable[[], Awaitable[None]]
     ) -> None:
-        """Begin without the database, which counts as down until it is there and prepared."""
+        """Count the database as down until it is there and `prepare` has succeeded on it."""
         self._prepare = prepare
-        self._start(await self._make_pool())
         self.watch.begin_down(error)
 
     async def _make_pool(self) -> asyncpg.Pool:
@@ -111,12 +115,6 @@ class Database:
             max_inactive_connection_lifetime=0,
         )
         return pool
-
-    def _start(self, pool: asyncpg.Pool) -> None:
-        self._stock = ConnectionStock(pool)
-        self.watch.start()
-        if self.connector.has_choice:
-            self._looker = asyncio.create_task(self._look_around(), name="look-around")
 
     async def close(self) -> None:
         """Let calls end, then disconnect."""

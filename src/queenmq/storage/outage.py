@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from queenmq.clock import now_ms
-from queenmq.errors import QueenError
+from queenmq.errors import QueenError, StorageUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -109,13 +109,21 @@ class OutageWatch:
         return None
 
     def _turn(self, is_down: bool, error: Exception | None) -> None:
+        is_new = _reason_of(error) != _reason_of(self.error)
         self.error = error
         if is_down == self.is_down:
+            if is_down and is_new:
+                facts = {"event": "database_still_down", "reason": _reason_of(error)}
+                logger.error("the database is still down: %s", error, extra=facts)
             return
         self.is_down = is_down
         if is_down:
-            facts = {"event": "database_down", "reason": getattr(error, "reason", "failed")}
+            facts = {"event": "database_down", "reason": _reason_of(error)}
             logger.error("the database is down, pushes go to the spool: %s", error, extra=facts)
         else:
             logger.warning("the database is back", extra={"event": "database_back"})
         self.on_change(is_down)
+
+
+def _reason_of(error: Exception | None) -> str:
+    return error.reason if isinstance(error, StorageUnavailable) else type(error).__name__

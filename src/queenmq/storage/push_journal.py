@@ -12,6 +12,7 @@ from queenmq.clock import unix_ms
 from queenmq.engine.operation import PartitionKey, PushItems
 from queenmq.ids import uuid7_text
 from queenmq.storage.spool import AsideEntry, Phase, Place, Position, Retried, Spool
+from queenmq.storage.spool_pair import SpoolPair
 
 
 class PushRecord(msgspec.Struct, array_like=True):
@@ -89,7 +90,7 @@ def to_items(record: PushRecord) -> PushItems:
 class SpoolJournal:
     """Implements `queenmq.engine.ports.PushJournal`."""
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool | SpoolPair) -> None:
         self._spool = spool
 
     @property

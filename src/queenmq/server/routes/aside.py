@@ -25,7 +25,7 @@ class AsideRoutes:
 
     def __init__(
         self,
-        journal: Callable[[], SpoolJournal],
+        journal: SpoolJournal,
         store: PostgresOperationStore,
         *,
         spool_stats: Callable[[], SpoolStats],
@@ -39,7 +39,7 @@ class AsideRoutes:
     async def list(self, request: Request) -> Response:
         """A page of what was set aside, oldest first."""
         limit, offset = parse_page(parse_query(request.scope["query_string"]))
-        found = await self._journal().list_aside(limit=limit, offset=offset)
+        found = await self._journal.list_aside(limit=limit, offset=offset)
         stats = self._spool_stats()
         return json_answer(
             {
@@ -52,7 +52,7 @@ class AsideRoutes:
 
     async def retry(self, _: Request) -> Response:
         """Put everything that was set aside here, and every failed operation, back in line."""
-        aside = await self._journal().retry_aside()
+        aside = await self._journal.retry_aside()
         self._on_retry()
         operations = await self._store.retry_failed(limit=_OPERATIONS_MAX)
         self._on_retry()

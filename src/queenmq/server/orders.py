@@ -1,0 +1,28 @@
+"""What a broker process is told by the one that starts it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from queenmq.settings import Settings
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Why the database cannot be reached: for operators, for callers, in one word."""
+
+    text: str
+    public: str
+    reason: str
+
+
+class BrokerOrders(msgspec.Struct, frozen=True, kw_only=True):
+    """The database and how the start found it."""
+
+    url: str
+    settings: Settings
+    #: Whether to start without the database: not if it is our own, which is there or broken.
+    may_wait: bool = False
+    #: Why the schema could not be brought up to date yet; None when it is.
+    missing: Missing | None = None
+    #: The database that other processes of this broker have found behind the URL.
+    database_id: str | None = None
