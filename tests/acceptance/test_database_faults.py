@@ -138,7 +138,6 @@ async def _wait_until_503(wire: Wire, queue: str, number: int) -> Answer:
 async def _wait_for_problem(wire: Wire, code: str) -> None:
     async def is_shown() -> bool:
         answer = await wire.call("GET", "/health")
-        assert answer.status == 200, answer
         return answer.body["status"] != "healthy" and code in str(answer.body["problems"])
 
     await wait_until_async(is_shown, timeout_s=SOON_S, what=f"/health to show {code}")
