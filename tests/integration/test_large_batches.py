@@ -107,7 +107,7 @@ class TestHoles:
         await push_all(database, place, 1, 2)
         lost = LeaseRelease(place, QUEUE_MODE, new_lease_id(place), pass_seq=2)
         grant = await _pop_one(store, place)
-        await store.pop_sm_release([lost])
+        await store.pop_sm_release([lost], lock_timeout_ms=1_000)
         row = await cursor(database, place)
         assert (row["cursor_seq"], row["lease_id"]) == (0, UUID(grant.lease_id))
 
@@ -122,7 +122,7 @@ class TestHoles:
         grant = await _pop_one(store, place, batch=2, apart_count=1)
         assert grant.outcome == "leased"
         lease = LeaseRelease(place, QUEUE_MODE, UUID(grant.lease_id), pass_seq=grant.end_seq)
-        await store.pop_sm_release([lease])
+        await store.pop_sm_release([lease], lock_timeout_ms=1_000)
         assert (await cursor(database, place))["cursor_seq"] == 3
         assert _data((await _pop_one(store, place)).messages) == [3, 4, 5]
 
@@ -193,7 +193,7 @@ class TestReadApart:
         assert _data(read.messages) == list(range(20))
         # All that was leased has passed; the next pop goes on behind it.
         done = LeaseRelease(place, QUEUE_MODE, UUID(grant.lease_id), pass_seq=grant.end_seq)
-        await store.pop_sm_release([done])
+        await store.pop_sm_release([done], lock_timeout_ms=1_000)
         assert _data((await _pop_one(store, place)).messages) == ["between"]
 
     async def test_a_partition_that_was_deleted_between_has_no_result(

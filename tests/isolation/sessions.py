@@ -239,7 +239,9 @@ async def transaction(
 
 async def renew(session: asyncpg.Connection, lease_id: UUID, seconds: int = 60) -> asyncpg.Record:
     """Extend a lease."""
-    row = await session.fetchrow("SELECT * FROM queen.renew_lease($1, $2)", lease_id, seconds)
+    row = await session.fetchrow(
+        "SELECT * FROM queen.renew_leases($1, $2, NULL)", [lease_id], [seconds]
+    )
     assert row is not None
     return row
 

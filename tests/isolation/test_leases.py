@@ -6,7 +6,9 @@ import asyncio
 
 import asyncpg
 
+from queenmq.ids import new_lease_id
 from tests.isolation.sessions import (
+    QUEUE_MODE,
     Ack,
     Connect,
     Popped,
@@ -277,3 +279,51 @@ async def test_ack_for_another_group_does_not_touch_the_lease(
     )
     assert not result["success"]
     assert (await cursor(database, place, "mine"))["is_leased"]
+
+
+async def test_cursors_and_leases_that_another_transaction_holds_are_found(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    holder = await connect()
+    held, free = await ensure(database, unique(), "held", "free")
+    await push_all(database, held, 1)
+    await push_all(database, free, 1)
+    leases = {place: (await pop_one(database, place)).lease_id for place in (held, free)}
+    find_cursors = "SELECT partition_id FROM queen.find_busy_cursors($1, $2)"
+    find_leases = "SELECT queen.find_busy_leases($1)"
+    places, groups = [held, free], [QUEUE_MODE, QUEUE_MODE]
+    async with holder.transaction():
+        await renew(holder, leases[held])
+        rows = await database.fetch(find_cursors, places, groups)
+        assert [row["partition_id"] for row in rows] == [held]
+        assert await database.fetchval(find_leases, list(leases.values())) == [leases[held]]
+    assert await database.fetch(find_cursors, places, groups) == []
+    assert await database.fetchval(find_leases, list(leases.values())) == []
+
+
+async def test_leases_renewed_together_are_answered_each_in_its_place(
+    database: asyncpg.Connection,
+) -> None:
+    live, late = await ensure(database, unique(), "live", "late")
+    for place in (live, late):
+        await push_all(database, place, 1)
+    leases = [(await pop_one(database, place)).lease_id for place in (live, late)]
+    await expire(database, late)
+    unknown = new_lease_id(live)
+    asked = [leases[1], leases[0], unknown, leases[0]]
+    rows = await database.fetch(
+        "SELECT * FROM queen.renew_leases($1, $2, NULL)", asked, [60, 60, 60, 900]
+    )
+    assert [(row["ordinal"], row["renewed"], row["was_known"]) for row in rows] == [
+        (1, 0, True),
+        (2, 1, True),
+        (3, 0, False),
+        (4, 1, True),
+    ]
+    # The longest of several wishes counts.
+    left = await database.fetchval(
+        "SELECT lease_expires_at > now() + interval '800 seconds' FROM queen.partition_consumers"
+        " WHERE partition_id = $1",
+        live,
+    )
+    assert left

@@ -125,7 +125,15 @@ class ModelStore:
 
         return await self._call("read", act)
 
-    async def pop_sm_release(self, releases: Sequence[LeaseRelease]) -> Any:
+    async def find_busy_cursors(self, keys: Sequence[Any]) -> set[Any]:
+        return set()
+
+    async def find_busy_leases(self, lease_ids: Sequence[UUID]) -> set[UUID]:
+        return set()
+
+    async def pop_sm_release(
+        self, releases: Sequence[LeaseRelease], *, lock_timeout_ms: int
+    ) -> Any:
         def act() -> None:
             for release in releases:
                 one = self._partition(release.partition_id)

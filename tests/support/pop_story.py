@@ -16,6 +16,7 @@ from queenmq.engine import catalogue, pop_calls, pop_desk, pop_service, prefligh
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.decision import Assignment, Room
 from queenmq.engine.intention import Intention
+from queenmq.engine.lease_service import LeaseService
 from queenmq.engine.operation import PopCandidate, PopRequest, Scope
 from queenmq.engine.pop_metrics import PopMetrics
 from queenmq.engine.pop_service import PopLimits, PopService
@@ -58,7 +59,8 @@ class Story:
         self.store = ModelStore(self.database)
         memory = Catalogue(self.store, lock_timeout_ms=1, wait_ms=1)
         metrics = PopMetrics(CollectorRegistry(), slots=LIMITS.slots)
-        self.service = PopService(self.store, memory, metrics, LIMITS)
+        leases = LeaseService(self.store, lock_timeout_ms=1, wait_ms=1)
+        self.service = PopService(self.store, leases, memory, metrics, LIMITS)
         #: The last call of each pop: its number, group and partitions.
         self.tried: dict[int, tuple[str, list[UUID]]] = {}
         self.follow_calls()

@@ -48,6 +48,8 @@ HOMES = {
             # Between two pushes: the demo is to be watched.
             SRC + "cli/demo/traffic.py",
             SRC + "client/retry.py",
+            # Nobody announces that a row lock has gone.
+            SRC + "engine/lanes.py",
             SRC + "engine/operation_processor.py",
             SRC + "engine/pop_calls.py",
             # The last pushes of a spool may be drained by another process.
@@ -90,6 +92,9 @@ ENGINE_SHELLS = {
     "ack_service",
     "catalogue",
     "dispatcher",
+    "laned_calls",
+    "lanes",
+    "lease_service",
     "load_manager",
     "maintenance",
     "operation_processor",
@@ -98,7 +103,6 @@ ENGINE_SHELLS = {
     "pop_service",
     "preflight",
     "push_entry",
-    "push_lanes",
     "push_service",
     "push_spool",
     "transaction_service",

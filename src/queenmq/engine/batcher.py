@@ -59,6 +59,15 @@ class Batcher(Generic[E]):
         """Requests of a call that has to be made again; they keep their place before all others."""
         self._waiting.extendleft(reversed(list(entries)))
 
+    def waiting_keys(self, *, keys_max: int) -> set[Hashable]:
+        """The keys of waiting requests, those of calls in flight aside; about so many at most."""
+        keys: set[Hashable] = set()
+        for entry in self._waiting:
+            keys.update(entry.keys)
+            if len(keys) >= keys_max:
+                break
+        return keys - self._busy_keys
+
     def take_waiting(self) -> list[E]:
         """Everything that waits, out of the row."""
         waiting = list(self._waiting)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic
 
 from queenmq.engine.batcher import Batcher, E
@@ -41,6 +41,10 @@ class Dispatcher(Generic[E]):
     def first(self) -> E | None:
         """The request that has waited longest for a call."""
         return self._batcher.first
+
+    def waiting_keys(self, *, keys_max: int) -> set[Hashable]:
+        """The keys of requests that wait for a call, those of calls in flight aside."""
+        return self._batcher.waiting_keys(keys_max=keys_max)
 
     def take_waiting(self) -> list[E]:
         """Everything that waits for a call, out of the row."""

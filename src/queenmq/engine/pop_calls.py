@@ -19,6 +19,7 @@ from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.decision import Assignment
 from queenmq.engine.intention import Intention, PopAnswer
+from queenmq.engine.lease_service import LeaseService
 from queenmq.engine.operation import Fetched, LeaseRelease, PartitionKey, PopCandidate, PopGrant
 from queenmq.engine.pop_board import PopBoard
 from queenmq.engine.pop_desk import LEFT, PopDesk, known
@@ -48,6 +49,7 @@ class PopCalls:
     def __init__(
         self,
         store: MessageStore,
+        leases: LeaseService,
         catalogue: Catalogue,
         board: PopBoard,
         desk: PopDesk,
@@ -59,6 +61,7 @@ class PopCalls:
         on_end: Callable[[], None],
     ) -> None:
         self._store = store
+        self._leases = leases
         self._catalogue = catalogue
         self._board = board
         self._desk = desk
@@ -199,7 +202,7 @@ class PopCalls:
         """The messages of these leases were deleted before anybody got them."""
         if holes:
             leases = zip(_releases(pool.consumer_group, holes), holes, strict=True)
-            await self._store.pop_sm_release(
+            await self._leases.release(
                 [one._replace(pass_seq=hole.end_seq) for one, hole in leases]
             )
             self._free(pool, holes)
@@ -267,7 +270,7 @@ class PopCalls:
 
     async def _release(self, releases: list[LeaseRelease]) -> bool:
         try:
-            await self._store.pop_sm_release(releases)
+            await self._leases.release(releases)
         except QueenError as error:
             facts = {"event": "release_failed"}
             logger.warning("leases were not handed back: %s", error, extra=facts)

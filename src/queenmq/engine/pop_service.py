@@ -17,6 +17,7 @@ from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.decision import Room
 from queenmq.engine.intention import Intention, PopAnswer
+from queenmq.engine.lease_service import LeaseService
 from queenmq.engine.operation import PartitionKey, PartitionRef, PopGrant, PopRequest
 from queenmq.engine.poll_schedule import PollSchedule
 from queenmq.engine.pop_board import PopBoard
@@ -49,7 +50,12 @@ class PopService:
     """The pop path of a broker."""
 
     def __init__(
-        self, store: MessageStore, catalogue: Catalogue, metrics: PopMetrics, limits: PopLimits
+        self,
+        store: MessageStore,
+        leases: LeaseService,
+        catalogue: Catalogue,
+        metrics: PopMetrics,
+        limits: PopLimits,
     ) -> None:
         self._catalogue = catalogue
         self._metrics = metrics
@@ -62,6 +68,7 @@ class PopService:
         )
         self._calls = PopCalls(
             store,
+            leases,
             catalogue,
             self._board,
             self._desk,

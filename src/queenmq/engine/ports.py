@@ -48,6 +48,12 @@ class MessageStore(Protocol):
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         """The partitions whose row another transaction holds."""
 
+    async def find_busy_cursors(self, keys: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+        """The (partition, group) pairs whose cursor another transaction holds."""
+
+    async def find_busy_leases(self, lease_ids: Sequence[UUID]) -> set[UUID]:
+        """The leases with a cursor that another transaction holds."""
+
     async def subscribe_groups(self, starts: Sequence[tuple[Scope, str, Subscription]]) -> None:
         """Remember where groups start, the first time each is seen."""
 
@@ -69,7 +75,9 @@ class MessageStore(Protocol):
     ) -> dict[UUID, Fetched]:
         """Read what was leased apart, by partition; one that is gone has no result."""
 
-    async def pop_sm_release(self, releases: Sequence[LeaseRelease]) -> None:
+    async def pop_sm_release(
+        self, releases: Sequence[LeaseRelease], *, lock_timeout_ms: int
+    ) -> None:
         """End leases before their time."""
 
     async def ack_messages(
@@ -77,8 +85,10 @@ class MessageStore(Protocol):
     ) -> list[AckResult]:
         """Settle messages; one result per item, in order."""
 
-    async def renew_lease(self, lease_id: UUID, *, seconds: int) -> Renewal:
-        """Extend a live lease."""
+    async def renew_leases(
+        self, lease_ids: Sequence[UUID], seconds: Sequence[int], *, lock_timeout_ms: int
+    ) -> list[Renewal]:
+        """Extend live leases; one result each, in order."""
 
     async def run_transaction(
         self,

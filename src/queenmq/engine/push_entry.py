@@ -9,7 +9,7 @@ from uuid import UUID
 
 from queenmq.engine.accepted_row import AcceptedRow
 from queenmq.engine.operation import PartitionRef, PushCall, PushItems, PushOutcome
-from queenmq.errors import QueenError
+from queenmq.errors import PartitionBusy, QueenError
 
 V = TypeVar("V")
 
@@ -20,6 +20,7 @@ class PushEntry:
     __slots__ = (
         "attempts",
         "deadline_ms",
+        "diverts",
         "future",
         "is_queued",
         "items",
@@ -48,6 +49,7 @@ class PushEntry:
         self.row = row
         self.weight = len(items.payloads)
         self.attempts = 0
+        self.diverts = 0
         self.set_refs(refs)
 
     def set_refs(self, refs: list[PartitionRef]) -> None:
@@ -63,6 +65,13 @@ class PushEntry:
             if self.row is not None:
                 self.row.note(self.items.keys, error)
             self.future.set_exception(error)
+
+    def still_held(self, key: UUID) -> PartitionBusy:
+        held = next(ref.key for ref in self.refs if ref.partition_id == key)
+        return PartitionBusy(
+            f"partition {held.partition!r} of queue {held.queue!r} is held by another transaction;"
+            " nothing was stored, try again"
+        )
 
     def is_stopped(self) -> bool:
         """Whether it would overtake one that failed before it; then it fails with that error."""
@@ -111,8 +120,3 @@ def _merge_column(
 def unanswered(entries: Iterable[PushEntry]) -> list[PushEntry]:
     """Those that are neither stored nor refused; only they may be tried again."""
     return [entry for entry in entries if not entry.future.done()]
-
-
-def fail_all(entries: Iterable[PushEntry], error: QueenError) -> None:
-    for entry in entries:
-        entry.fail(error)

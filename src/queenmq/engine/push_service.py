@@ -19,13 +19,11 @@ from dataclasses import dataclass
 
 from queenmq.clock import now_ms
 from queenmq.engine.accepted_row import AcceptedRow
-from queenmq.engine.batcher import Batcher
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.dispatcher import Dispatcher
+from queenmq.engine.laned_calls import LanedCalls, fail_all
 from queenmq.engine.operation import PartitionRef, PushCall, Pushed, PushItems, PushOutcome
 from queenmq.engine.ports import MessageStore
-from queenmq.engine.push_entry import PushEntry, fail_all, merge, unanswered
-from queenmq.engine.push_lanes import PushLanes
+from queenmq.engine.push_entry import PushEntry, merge, unanswered
 from queenmq.engine.push_spool import PushSpool
 from queenmq.engine.repeats import Repeats
 from queenmq.errors import (
@@ -86,22 +84,25 @@ class PushService:
         self._on_pushed = on_pushed
         self._on_queued = on_queued
         self._repeats = Repeats()
-        calls_max, rows_max = limits.calls_max, limits.rows_max
-        self._dispatcher: Dispatcher[PushEntry] = Dispatcher(
-            "push", Batcher(calls_max=calls_max, weight_max=rows_max), self._run, fail_all
+        self._calls: LanedCalls[PushEntry] = LanedCalls(
+            "push",
+            self._store_entries,
+            store.find_busy_partitions,
+            calls_max=limits.calls_max,
+            rows_max=limits.rows_max,
+            lock_timeout_ms=limits.lock_timeout_ms,
         )
         #: Requests that wait for a look-up or for the disk.
         self._elsewhere = 0
-        self._lanes = PushLanes(self._store_entries, calls_max=calls_max, rows_max=rows_max)
 
     @property
     def depth(self) -> int:
         """How many requests wait for a call, a held partition, a look-up or the disk."""
-        return self._dispatcher.depth + self._lanes.depth + self._elsewhere
+        return self._calls.depth + self._elsewhere
 
     def oldest_ms(self, now: float) -> float:
         """How long the oldest request has waited for a call. Lanes wait for others, not for us."""
-        first = self._dispatcher.first
+        first = self._calls.first
         return 0.0 if first is None else now - (first.deadline_ms - self._limits.wait_ms)
 
     async def push(self, items: PushItems, *, is_queued: bool = False) -> PushOutcome:
@@ -162,47 +163,18 @@ class PushService:
         """Take a request in, at once; requests to one partition are stored in this order."""
         future: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
         deadline_ms = now_ms() + self._limits.wait_ms
-        self._add(PushEntry(items, refs, future, deadline_ms, is_queued=is_queued, row=row))
+        entry = PushEntry(items, refs, future, deadline_ms, is_queued=is_queued, row=row)
+        self._calls.add(entry)
         return future
 
     def database_down(self) -> None:
         """Nobody shall wait for a call that will not be made: what waits goes to the spool."""
         error = StorageUnavailable("the database is down; try again")
-        fail_all(self._dispatcher.take_waiting(), error)
+        fail_all(self._calls.take_waiting(), error)
 
     async def drain(self) -> None:
         """Wait until every push has its answer."""
-        await self._dispatcher.drain()
-        await self._lanes.drain()
-
-    def _add(self, entry: PushEntry) -> None:
-        if not self._lanes.join(entry):
-            self._dispatcher.add(entry)
-
-    async def _run(self, batch: list[PushEntry]) -> None:
-        entries = [entry for entry in batch if not self._lanes.join(entry)]
-        if not entries:
-            return
-        try:
-            await self._store_entries(entries, self._limits.lock_timeout_ms)
-        except PartitionBusy:
-            await self._divert(unanswered(entries))
-
-    async def _divert(self, entries: list[PushEntry]) -> None:
-        """Move the requests of held partitions to lanes; all others go again, before later ones."""
-        try:
-            keys = sorted({key for entry in entries for key in entry.keys})
-            busy = await self._store.find_busy_partitions(keys)
-        except QueenError as error:
-            fail_all(entries, error)
-            return
-        free = []
-        for entry in entries:
-            if held := entry.keys & busy:
-                self._lanes.open(min(held), entry)
-            else:
-                free.append(entry)
-        self._dispatcher.put_back(free)
+        await self._calls.drain()
 
     async def _store_entries(self, entries: list[PushEntry], lock_timeout_ms: int) -> None:
         """Make one call and answer its requests.
@@ -288,4 +260,4 @@ class PushService:
                 entry.set_refs(await self._catalogue.ensure(entry.items.keys))
             except QueenError as error:
                 entry.fail(error)
-        self._dispatcher.put_back(unanswered(entries))
+        self._calls.put_back(unanswered(entries))

@@ -1,5 +1,8 @@
 """Transactions: pushes and acks that happen together or not at all. One database call each, never
 merged.
+
+A transaction whose rows are held by somebody else waits in a lane, so that it keeps no slot from
+the others.
 """
 
 from __future__ import annotations
@@ -8,16 +11,62 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
+from queenmq.clock import now_ms
 from queenmq.engine.ack_service import Freed
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.laned_calls import LanedCalls
 from queenmq.engine.operation import AckItem, PartitionRef, PushItems, TransactionOutcome
 from queenmq.engine.ports import MessageStore
-from queenmq.errors import PartitionGone, StorageUnavailable
+from queenmq.errors import PartitionBusy, PartitionGone, QueenError, StorageUnavailable
 
-#: Transactions in flight; the others wait their turn without a connection.
+#: Transactions in flight, and as many that wait for held rows; the others wait their turn without a
+#: connection.
 _CALLS_MAX = 4
 _WAITING_MAX = 10_000
 _ATTEMPTS_MAX = 5
+#: In place of the group, where a transaction needs the partition itself: it pushes there.
+_PUSHES = ""
+
+#: A partition and a consumer group whose cursor is needed, or `_PUSHES`.
+Key = tuple[UUID, str]
+
+
+class TransactionEntry:
+    """One transaction on its way through a call."""
+
+    weight = 1
+
+    def __init__(
+        self,
+        items: PushItems,
+        acks: Sequence[AckItem],
+        required_leases: Sequence[UUID],
+        refs: list[PartitionRef],
+        *,
+        wait_ms: int,
+    ) -> None:
+        self.items = items
+        self.acks = acks
+        self.required_leases = required_leases
+        self.deadline_ms = now_ms() + wait_ms
+        self.diverts = 0
+        self.attempts = 0
+        self.future: asyncio.Future[TransactionOutcome] = asyncio.get_running_loop().create_future()
+        self.set_refs(refs)
+
+    def set_refs(self, refs: list[PartitionRef]) -> None:
+        self.refs = refs
+        self.keys: set[Key] = {(ref.partition_id, _PUSHES) for ref in refs}
+        self.keys |= {(ack.partition_id, ack.consumer_group) for ack in self.acks}
+
+    def fail(self, error: QueenError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def still_held(self, key: Key) -> PartitionBusy:
+        return PartitionBusy(
+            f"partition {key[0]} is held by another transaction; nothing was changed, try again"
+        )
 
 
 class TransactionService:
@@ -29,6 +78,7 @@ class TransactionService:
         catalogue: Catalogue,
         *,
         lock_timeout_ms: int,
+        wait_ms: int,
         queue_max: Callable[[], int],
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
@@ -36,13 +86,20 @@ class TransactionService:
     ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._lock_timeout_ms = lock_timeout_ms
+        self._wait_ms = wait_ms
         self._queue_max = queue_max
         self._on_pushed = on_pushed
         self._on_queued = on_queued
         self._on_freed = on_freed
-        self._slots = asyncio.Semaphore(_CALLS_MAX)
         self._waiting = 0
+        self._calls: LanedCalls[TransactionEntry] = LanedCalls(
+            "transaction",
+            self._run,
+            self._find_busy,
+            calls_max=_CALLS_MAX,
+            rows_max=TransactionEntry.weight,
+            lock_timeout_ms=lock_timeout_ms,
+        )
 
     async def run(
         self, items: PushItems, acks: Sequence[AckItem], required_leases: Sequence[UUID]
@@ -52,35 +109,67 @@ class TransactionService:
             raise StorageUnavailable(f"{_WAITING_MAX} transactions already wait; try again")
         self._waiting += 1
         try:
-            async with self._slots:
-                return await self._run(items, acks, required_leases)
+            refs = await self._catalogue.ensure(items.keys)
+            entry = TransactionEntry(items, acks, required_leases, refs, wait_ms=self._wait_ms)
+            self._calls.add(entry)
+            return await entry.future
         finally:
             self._waiting -= 1
 
-    async def _run(
-        self, items: PushItems, acks: Sequence[AckItem], required_leases: Sequence[UUID]
-    ) -> TransactionOutcome:
-        for _ in range(_ATTEMPTS_MAX):
-            refs = await self._catalogue.ensure(items.keys)
+    async def drain(self) -> None:
+        """Wait until every transaction has its answer."""
+        await self._calls.drain()
+
+    async def _find_busy(self, keys: Sequence[Key]) -> set[Key]:
+        pushed = [partition_id for partition_id, group in keys if group == _PUSHES]
+        acked = [key for key in keys if key[1] != _PUSHES]
+        busy = await self._store.find_busy_cursors(acked) if acked else set()
+        if pushed:
+            partition_ids = await self._store.find_busy_partitions(pushed)
+            busy |= {(partition_id, _PUSHES) for partition_id in partition_ids}
+        return busy
+
+    async def _run(self, entries: list[TransactionEntry], lock_timeout_ms: int) -> None:
+        """Make the call of each and answer it. Raises PartitionBusy only."""
+        for entry in entries:
             try:
-                outcome = await self._store.run_transaction(
-                    items,
-                    refs,
-                    acks,
-                    required_leases,
-                    queue_max=self._queue_max(),
-                    lock_timeout_ms=self._lock_timeout_ms,
-                )
-            except PartitionGone:
-                self._catalogue.forget(items.keys)
-                continue
-            if queued := outcome.pushed.queued_ids:
-                self._on_queued(len(queued))
-            self._on_pushed({ref.partition_id: ref for ref in refs}.values())
-            for ack, key in zip(acks, outcome.freed, strict=True):
-                if key is not None:
-                    self._on_freed(ack.partition_id, key, ack.consumer_group)
-            return outcome
-        raise StorageUnavailable(
-            "a queue of this transaction is deleted again and again; try again"
-        )
+                await self._run_one(entry, lock_timeout_ms)
+            except PartitionBusy:
+                raise
+            except QueenError as error:
+                entry.fail(error)
+
+    async def _run_one(self, entry: TransactionEntry, lock_timeout_ms: int) -> None:
+        try:
+            outcome = await self._store.run_transaction(
+                entry.items,
+                entry.refs,
+                entry.acks,
+                entry.required_leases,
+                queue_max=self._queue_max(),
+                lock_timeout_ms=lock_timeout_ms,
+            )
+        except PartitionGone:
+            await self._look_up_again(entry)
+        else:
+            self._committed(entry, outcome)
+
+    async def _look_up_again(self, entry: TransactionEntry) -> None:
+        self._catalogue.forget(entry.items.keys)
+        entry.attempts += 1
+        if entry.attempts >= _ATTEMPTS_MAX:
+            raise StorageUnavailable(
+                "a queue of this transaction is deleted again and again; try again"
+            )
+        entry.set_refs(await self._catalogue.ensure(entry.items.keys))
+        self._calls.put_back([entry])
+
+    def _committed(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
+        if queued := outcome.pushed.queued_ids:
+            self._on_queued(len(queued))
+        self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())
+        for ack, key in zip(entry.acks, outcome.freed, strict=True):
+            if key is not None:
+                self._on_freed(ack.partition_id, key, ack.consumer_group)
+        if not entry.future.done():
+            entry.future.set_result(outcome)

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from queenmq.engine.accepted_pushes import AcceptedPushes
 from queenmq.engine.ack_service import AckService
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.lease_service import LeaseService
 from queenmq.engine.load import OperationType
 from queenmq.engine.load_metrics import LoadMetrics
 from queenmq.engine.maintenance import Maintenance
@@ -82,7 +83,10 @@ class Broker:
         registry = CollectorRegistry()
         limits = pop_limits(settings)
         metrics = PopMetrics(registry, slots=limits.slots)
-        self._pop = PopService(store, self._catalogue, metrics, limits)
+        self._leases = LeaseService(
+            store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
+        )
+        self._pop = PopService(store, self._leases, self._catalogue, metrics, limits)
         self._make_push(store, registry)
         self._ack = AckService(
             store,
@@ -93,10 +97,11 @@ class Broker:
             wait_ms=settings.push_wait_ms,
             on_freed=self._freed,
         )
-        transactions = TransactionService(
+        self._transactions = TransactionService(
             store,
             self._catalogue,
-            lock_timeout_ms=settings.push_wait_ms,
+            lock_timeout_ms=settings.push_lock_timeout_ms,
+            wait_ms=settings.push_wait_ms,
             queue_max=self._queue_max,
             on_pushed=self._pushed,
             on_queued=self._processor.tell,
@@ -127,7 +132,7 @@ class Broker:
             make_whole=self._make_whole,
         )
         self._database.watch.on_change = self._database_changed
-        self._make_app(store, admin, transactions, registry)
+        self._make_app(admin, registry)
 
     def _make_push(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
         """The push path with what it falls back on: operation queue, spool, maintenance."""
@@ -166,9 +171,7 @@ class Broker:
 
     def _make_app(
         self,
-        store: PostgresMessageStore,
         admin: AdminStore,
-        transactions: TransactionService,
         registry: CollectorRegistry,
     ) -> None:
         settings = self._settings
@@ -191,7 +194,7 @@ class Broker:
             push=push,
             pop=pop,
             ack=AckRoute(self._ack, pop, self._load, settings),
-            transactions=TransactionRoutes(transactions, store, settings),
+            transactions=TransactionRoutes(self._transactions, self._leases, settings),
             queues=QueueRoutes(admin, settings, on_changed=self._queue_changed),
             groups=GroupRoutes(
                 groups,
@@ -301,6 +304,8 @@ class Broker:
             async with asyncio.timeout(self._settings.shutdown_timeout_ms / 1000):
                 await self._push.drain()
                 await self._ack.drain()
+                await self._transactions.drain()
+                await self._leases.drain()
         except TimeoutError:
             pass
         await self._joining.stop()

@@ -84,6 +84,18 @@ class PostgresMessageStore:
         )
         return set(busy)
 
+    async def find_busy_cursors(self, keys: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+        rows = await self._database.fetch(
+            self._sql["find_busy_cursors"], *_columns(keys), priority=OperationType.ACK_BATCH
+        )
+        return {(row[0], row[1]) for row in rows}
+
+    async def find_busy_leases(self, lease_ids: Sequence[UUID]) -> set[UUID]:
+        busy = await self._database.fetch_value(
+            self._sql["find_busy_leases"], lease_ids, priority=OperationType.ACK_BATCH
+        )
+        return set(busy)
+
     async def subscribe_groups(self, starts: Sequence[tuple[Scope, str, Subscription]]) -> None:
         rows = []
         for scope, group, subscription in starts:
@@ -152,9 +164,14 @@ class PostgresMessageStore:
         )
         return {row[0]: Fetched(*row[1:]) for row in rows}
 
-    async def pop_sm_release(self, releases: Sequence[LeaseRelease]) -> None:
+    async def pop_sm_release(
+        self, releases: Sequence[LeaseRelease], *, lock_timeout_ms: int
+    ) -> None:
         await self._database.fetch(
-            self._sql["pop_sm_release"], *_columns(releases), priority=OperationType.ACK_BATCH
+            self._sql["pop_sm_release"],
+            *_columns(releases),
+            lock_timeout_ms,
+            priority=OperationType.ACK_BATCH,
         )
 
     async def ack_messages(
@@ -168,12 +185,17 @@ class PostgresMessageStore:
         )
         return [AckResult(*row) for row in rows]
 
-    async def renew_lease(self, lease_id: UUID, *, seconds: int) -> Renewal:
-        return Renewal(
-            *await self._database.fetch_row(
-                self._sql["renew_lease"], lease_id, seconds, priority=OperationType.ACK_SINGLE
-            )
+    async def renew_leases(
+        self, lease_ids: Sequence[UUID], seconds: Sequence[int], *, lock_timeout_ms: int
+    ) -> list[Renewal]:
+        rows = await self._database.fetch(
+            self._sql["renew_leases"],
+            lease_ids,
+            seconds,
+            lock_timeout_ms,
+            priority=OperationType.ACK_SINGLE,
         )
+        return [Renewal(*row) for row in rows]
 
     async def run_transaction(
         self,

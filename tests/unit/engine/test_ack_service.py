@@ -23,6 +23,9 @@ class SlowStore:
         self.may_answer = asyncio.Event()
         self.is_called = asyncio.Event()
 
+    async def find_busy_cursors(self, keys: Sequence[Any]) -> set[Any]:
+        return set()
+
     async def ack_messages(self, items: Sequence[AckItem], *, lock_timeout_ms: int) -> list[Any]:
         self.is_called.set()
         await self.may_answer.wait()

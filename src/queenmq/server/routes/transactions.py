@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.engine.lease_service import LeaseService
 from queenmq.engine.operation import AckItem, PushItems, PushOutcome, TransactionOutcome
-from queenmq.engine.ports import MessageStore
 from queenmq.engine.transaction_service import TransactionService
 from queenmq.errors import InvalidRequest, LeaseLost, NotFound, TransactionRefused
 from queenmq.ids import parse_uuid, random_uuid
@@ -29,10 +29,10 @@ class TransactionRoutes:
     """What commits or extends as a whole."""
 
     def __init__(
-        self, service: TransactionService, store: MessageStore, settings: Settings
+        self, service: TransactionService, leases: LeaseService, settings: Settings
     ) -> None:
         self._service = service
-        self._store = store
+        self._leases = leases
         self._settings = settings
 
     async def transaction(self, request: Request) -> Response:
@@ -69,7 +69,7 @@ class TransactionRoutes:
             raise NotFound(
                 f"Lease not found: {shown(text)} is not a lease id that this server gave"
             )
-        renewal = await self._store.renew_lease(lease_id, seconds=body.seconds)
+        renewal = await self._leases.renew(lease_id, seconds=body.seconds)
         if renewal.expires_at is None:
             if renewal.was_known:
                 raise LeaseLost(f"Lease already expired: {text} is not live any more; pop again")

@@ -5,18 +5,22 @@
 -- the next message that is there, however far that is; a NULL lease id then stands for "not leased".
 -- Elsewhere the messages are deliverable again at once. Counts neither as a retry nor as an expiry.
 -- Result: the pairs that were released.
--- Locks: cursor rows in (partition id, group) order.
+-- Locks: cursor rows in (partition id, group) order; waits at most p_lock_timeout_ms for each (NULL: for ever).
 CREATE OR REPLACE FUNCTION queen.pop_sm_release(
     p_partition_ids uuid[],
     p_consumer_groups text[],
     p_lease_ids uuid[],
-    p_pass_seqs bigint[]
+    p_pass_seqs bigint[],
+    p_lock_timeout_ms integer DEFAULT NULL
 )
 RETURNS TABLE (partition_id uuid, consumer_group text)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
+    IF p_lock_timeout_ms IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
+    END IF;
     RETURN QUERY
     WITH given AS (
         SELECT u.* FROM unnest(p_partition_ids, p_consumer_groups, p_lease_ids, p_pass_seqs)

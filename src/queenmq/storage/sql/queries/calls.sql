@@ -18,6 +18,12 @@ CROSS JOIN LATERAL (
 -- name: find_busy_partitions
 SELECT queen.find_busy_partitions($1);
 
+-- name: find_busy_cursors
+SELECT partition_id, consumer_group FROM queen.find_busy_cursors($1, $2);
+
+-- name: find_busy_leases
+SELECT queen.find_busy_leases($1);
+
 -- name: subscribe_groups
 SELECT queen.subscribe_groups($1, $2, $3, $4);
 
@@ -44,14 +50,14 @@ FROM queen.pop_sm_fetch(ARRAY(
         AS u (partition_id, consumer_group, lease_id, after_seq, end_seq, attempts)));
 
 -- name: pop_sm_release
-SELECT count(*) FROM queen.pop_sm_release($1, $2, $3, $4);
+SELECT count(*) FROM queen.pop_sm_release($1, $2, $3, $4, $5);
 
 -- name: ack_messages
 SELECT success, error, queue_name, partition_name, lease_released, dlq, has_more
 FROM queen.ack_messages($1, $2, $3, $4, $5, $6, false, $7) ORDER BY ordinal;
 
--- name: renew_lease
-SELECT renewed, was_known, expires_at FROM queen.renew_lease($1, $2);
+-- name: renew_leases
+SELECT renewed, was_known, expires_at FROM queen.renew_leases($1, $2, $3) ORDER BY ordinal;
 
 -- name: run_transaction
 SELECT message_ids, outcomes, positions, is_dlq, freed_queues, freed_partitions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queenmq.engine.push_lanes import next_try_ms
+from queenmq.engine.lanes import next_try_ms
 
 
 def try_ms(
