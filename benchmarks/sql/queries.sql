@@ -132,3 +132,6 @@ FROM queen.messages m
 JOIN queen.partitions p ON p.id = m.partition_id
 JOIN queen.queues q ON q.id = m.queue_id
 WHERE {condition}
+
+-- name: lease_lists
+SELECT count(*) AS rows, pg_total_relation_size('queen.lease_partitions') AS bytes FROM queen.lease_partitions;

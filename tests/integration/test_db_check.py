@@ -149,8 +149,9 @@ DAMAGES = [
     ),
     Damage(
         "lease_partition_orphaned",
-        "INSERT INTO queen.lease_partitions (lease_id, partition_id, consumer_group)"
-        " VALUES (gen_random_uuid(), $1, 'nobody')",
+        "INSERT INTO queen.lease_partitions"
+        " (lease_id, partition_id, consumer_group, partition_ids, created_at)"
+        " VALUES (gen_random_uuid(), $1, 'nobody', ARRAY[$1::uuid], now() - interval '2 hours')",
         1,
         r"^lease [\w-]{36}, partition [\w-]{36}, group nobody$",
     ),

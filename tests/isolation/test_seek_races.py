@@ -238,15 +238,13 @@ async def test_ack_under_a_lease_of_a_deleted_group_leaves_no_cursor_behind(
     for place in places:
         await push_all(database, place, 1)
     taken = await pop(database, Want(places, _GROUP))
-    assert await database.fetchval("SELECT count(*) FROM queen.lease_partitions") == 2
     acks = [one for popped in taken for one in acks_of(popped, group=_GROUP)]
     async with operator.transaction():
         assert await _delete(operator, queue) == 2
         waiting = await start_blocked(database, consumer, ack(consumer, *acks))
     for results in (await waiting, await ack(database, *acks)):
         assert {row["error"] for row in results} == {"Invalid or expired lease"}
-    for table in ("partition_consumers", "lease_partitions"):
-        assert await database.fetchval(f"SELECT count(*) FROM queen.{table}") == 0
+    assert await database.fetchval("SELECT count(*) FROM queen.partition_consumers") == 0
 
 
 async def test_ack_without_a_lease_still_makes_its_cursor(database: asyncpg.Connection) -> None:
@@ -255,23 +253,6 @@ async def test_ack_without_a_lease_still_makes_its_cursor(database: asyncpg.Conn
     (result,) = await ack(database, Ack(place, pushed.message_ids[0], group=_GROUP))
     assert result["success"]
     assert await _drain(database, place) == [2]
-
-
-async def test_janitor_that_sweeps_leases_does_not_stop_a_delete(
-    database: asyncpg.Connection, connect: Connect
-) -> None:
-    janitor = await connect()
-    queue = unique()
-    places = await ensure(database, queue, "a", "b")
-    await push_all(database, places[0], 1)
-    await push_all(database, places[1], 1)
-    await pop(database, Want(places, _GROUP))
-    await database.execute("SET lock_timeout = '2s'")
-    async with janitor.transaction():
-        await janitor.execute(
-            "DELETE FROM queen.lease_partitions WHERE partition_id = $1", places[1]
-        )
-        assert await _delete(database, queue) == 2
 
 
 # Everything at once.

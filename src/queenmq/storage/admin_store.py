@@ -63,11 +63,12 @@ class AdminStore:
         )
         return removed
 
-    async def sweep_lease_partitions(self) -> None:
-        """Forget which partitions long-finished leases covered."""
-        await self._database.fetch(
-            self._sql["sweep_lease_partitions"], priority=OperationType.BACKGROUND
+    async def sweep_lease_partitions(self, *, after: UUID, limit: int) -> UUID | None:
+        """Forget which partitions ended leases covered, in the page after a lease; its last one."""
+        last: UUID | None = await self._database.fetch_value(
+            self._sql["sweep_lease_partitions"], after, limit, priority=OperationType.BACKGROUND
         )
+        return last
 
     async def sweep_staged(self, *, older_than_s: int, limit: int) -> int:
         """Remove rows that Spark staged and never published, and commits nobody asks for; rows."""

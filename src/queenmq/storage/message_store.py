@@ -14,6 +14,8 @@ from queenmq.engine.operation import (
     AckResult,
     Fetched,
     LeaseRelease,
+    OnwardAsk,
+    Page,
     PartitionKey,
     PartitionRef,
     PopCandidate,
@@ -130,6 +132,21 @@ class PostgresMessageStore:
         found: list[Resolved | None] = [None] * len(asks)
         for pair, *columns in rows:
             found[pair - 1] = Resolved(*columns)
+        return found
+
+    async def search_onwards(
+        self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int
+    ) -> list[Page | None]:
+        rows = await self._database.fetch(
+            self._sql["search_onwards"],
+            *_columns(asks),
+            limit,
+            budget_ms,
+            priority=OperationType.POP,
+        )
+        found: list[Page | None] = [None] * len(asks)
+        for pair, *columns in rows:
+            found[pair - 1] = Page(*columns)
         return found
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from uuid import UUID
 
 import pytest
 
 from queenmq.errors import StorageUnavailable
-from queenmq.services.janitor import Janitor
+from queenmq.services.janitor import Janitor, LeaseSweep
 from queenmq.services.runner import Runner
 
 #: Seconds for what happens at once.
@@ -147,9 +148,6 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
     history = [5_000, 4_999]
 
     class Store:
-        async def sweep_lease_partitions(self) -> None:
-            sweeps.append("leases")
-
         async def sweep(self, *, older_than_s: int, limit: int) -> int:
             sweeps.append("operations")
             return left.pop(0)
@@ -166,11 +164,22 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
             sweeps.append(f"history of {older_than_s} s")
             return history.pop(0)
 
-    janitor = Janitor(
-        Store(), Store(), Store(), Store(), Store(), trace_keep_s=60, history_keep_s=7_200
-    )
+    janitor = Janitor(Store(), Store(), Store(), Store(), trace_keep_s=60, history_keep_s=7_200)
     await janitor.run_once()
-    expected = ["leases", *["operations"] * 3, *["stages"] * 2, *["traces of 60 s"] * 3]
+    expected = [*["operations"] * 3, *["stages"] * 2, *["traces of 60 s"] * 3]
     expected += ["history of 7200 s"] * 2
     assert sweeps == expected, "until less than a full page is left"
     assert janitor.interval_s > 0
+
+
+async def test_leases_are_swept_page_by_page_until_the_last() -> None:
+    asked: list[tuple[UUID, int]] = []
+    lasts = [UUID(int=7), UUID(int=9), None]
+
+    class Store:
+        async def sweep_lease_partitions(self, *, after: UUID, limit: int) -> UUID | None:
+            asked.append((after, limit))
+            return lasts[len(asked) - 1]
+
+    await LeaseSweep(Store()).run_once()
+    assert asked == [(UUID(int=0), 5_000), (UUID(int=7), 5_000), (UUID(int=9), 5_000)]

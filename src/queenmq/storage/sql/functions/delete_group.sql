@@ -4,10 +4,10 @@
 -- A cursor that is being created meanwhile is waited for and removed as well. Brokers are told on commit; with
 -- p_deletes_start also that they have to have the group's start remembered again.
 -- Result: how many cursors were removed. The queue need not exist: a start may be remembered before it does.
--- Tables: queues (update); consumer_groups_metadata, partition_consumers, lease_partitions (delete).
+-- Tables: queues (update); consumer_groups_metadata, partition_consumers (delete). What lease_partitions says of
+-- leases that went with their cursors is swept later.
 -- Locks: the queue's row (FOR NO KEY UPDATE), the advisory lock of the queue and group that create_cursors and
--- subscribe_groups take, metadata rows by partition name, cursor rows in partition id order; rows of
--- lease_partitions that nobody else has locked.
+-- subscribe_groups take, metadata rows by partition name, cursor rows in partition id order.
 CREATE OR REPLACE FUNCTION queen.delete_group(
     p_consumer_group text,
     p_queue_name text,
@@ -41,14 +41,6 @@ BEGIN
         FOR UPDATE);
     DELETE FROM queen.partition_consumers pc
     WHERE pc.partition_id = ANY (v_partition_ids) AND pc.consumer_group = p_consumer_group;
-    -- What is locked is being swept by a janitor.
-    DELETE FROM queen.lease_partitions lp
-    USING (
-        SELECT x.lease_id, x.partition_id FROM queen.lease_partitions x
-        WHERE x.partition_id = ANY (v_partition_ids) AND x.consumer_group = p_consumer_group
-        FOR UPDATE SKIP LOCKED
-    ) f
-    WHERE lp.lease_id = f.lease_id AND lp.partition_id = f.partition_id;
     PERFORM pg_notify('queen_wake', json_build_object(
         'from', '', 'queues', json_build_array(p_queue_name),
         'groups', CASE WHEN p_deletes_start THEN json_build_array(p_consumer_group) END)::text);

@@ -25,7 +25,6 @@ BEGIN
     PERFORM FROM queen.partition_lookup WHERE queue_id = v_queue_id ORDER BY partition_id FOR UPDATE;
     PERFORM FROM queen.partition_consumers WHERE queue_id = v_queue_id
     ORDER BY partition_id, consumer_group FOR UPDATE;
-    DELETE FROM queen.lease_partitions WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.partition_consumers WHERE queue_id = v_queue_id;
     DELETE FROM queen.dead_letter_queue WHERE queue_id = v_queue_id;
     DELETE FROM queen.message_traces WHERE partition_id = ANY (v_partition_ids);

@@ -13,7 +13,8 @@ BEGIN ATOMIC
       AND pc.partition_id <= (substr(p_lease_id::text, 1, 14) || 'ffff-ffff-ffffffffffff')::uuid
       AND pc.lease_id = p_lease_id
     UNION
-    SELECT lp.partition_id, lp.consumer_group::text
+    SELECT u.id, lp.consumer_group::text
     FROM queen.lease_partitions lp
+    CROSS JOIN LATERAL unnest(coalesce(lp.partition_ids, ARRAY[lp.partition_id])) AS u (id)
     WHERE lp.lease_id = p_lease_id;
 END;

@@ -100,11 +100,13 @@ BEGIN
 
     -- Only with several candidates can a lease cover more or others than the partition inside its id.
     IF cardinality(p_requests) > p_requests[cardinality(p_requests)] THEN
-        INSERT INTO queen.lease_partitions (lease_id, partition_id, consumer_group)
-        SELECT g.lease_id, g.partition_id, g.consumer_group
-        FROM (SELECT u.*, count(*) OVER (PARTITION BY u.request) AS partitions
-              FROM unnest(v_grants) u WHERE u.lease_id IS NOT NULL) g
-        WHERE g.partitions > 1 OR left(g.partition_id::text, 13) <> left(g.lease_id::text, 13);
+        INSERT INTO queen.lease_partitions (lease_id, partition_id, consumer_group, partition_ids)
+        SELECT g.lease_id, g.partition_ids[1], g.consumer_group, g.partition_ids
+        FROM (SELECT u.lease_id, u.consumer_group, array_agg(u.partition_id) AS partition_ids
+              FROM unnest(v_grants) u WHERE u.lease_id IS NOT NULL
+              GROUP BY u.lease_id, u.consumer_group) g
+        WHERE cardinality(g.partition_ids) > 1
+           OR left(g.partition_ids[1]::text, 13) <> left(g.lease_id::text, 13);
     END IF;
 END
 $$;

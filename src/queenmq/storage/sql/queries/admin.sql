@@ -11,12 +11,29 @@ SELECT queen.clear_queue($1, $2);
 SELECT 1;
 
 -- name: sweep_lease_partitions
-DELETE FROM queen.lease_partitions lp
-WHERE lp.created_at < now() - interval '1 hour'
-  AND NOT EXISTS (
-      SELECT FROM queen.partition_consumers pc
-      WHERE pc.partition_id = lp.partition_id AND pc.consumer_group = lp.consumer_group
-        AND pc.lease_id = lp.lease_id AND pc.lease_expires_at > now());
+-- A lease that no cursor carries any more means nothing to anybody. One that has ended is kept for an hour where a
+-- cursor still carries it, so that it is known to have ended. The page's last lease, if there may be more.
+WITH page AS MATERIALIZED (
+    SELECT lp.* FROM queen.lease_partitions lp
+    WHERE lp.lease_id > $1
+    ORDER BY lp.lease_id, lp.partition_id LIMIT $2
+), removed AS (
+    DELETE FROM queen.lease_partitions
+    WHERE (lease_id, partition_id) IN (
+        SELECT x.lease_id, x.partition_id
+        FROM page p
+        JOIN queen.lease_partitions x ON x.lease_id = p.lease_id AND x.partition_id = p.partition_id
+        WHERE NOT EXISTS (
+            SELECT FROM unnest(coalesce(p.partition_ids, ARRAY[p.partition_id])) AS u (id)
+            JOIN queen.partition_consumers pc
+                ON pc.partition_id = u.id AND pc.consumer_group = p.consumer_group
+            WHERE pc.lease_id = p.lease_id
+              AND (p.created_at > now() - interval '1 hour' OR pc.lease_expires_at > now()))
+        -- Waits for nobody, so that the order of the rows is of no matter.
+        FOR UPDATE OF x SKIP LOCKED)
+)
+SELECT CASE WHEN (SELECT count(*) FROM page) = $2
+            THEN (SELECT lease_id FROM page ORDER BY lease_id DESC LIMIT 1) END;
 
 -- name: sweep_staged
 -- From stage to stage by the index: there are few of them, with many rows each.

@@ -35,6 +35,10 @@ WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR task = $2);
 SELECT pair, is_found, is_complete, partition_ids, held_ids, held_whys, next_due_ms, horizon
 FROM queen.pop_sm_resolve($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8, $9, $10);
 
+-- name: search_onwards
+SELECT pair, is_filled, partition_ids, held_ids, held_whys, next_due_ms, last_id
+FROM queen.search_onwards($1, $2, $3, $4, $5);
+
 -- name: has_pending_messages
 SELECT queen.has_pending_messages($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8);
 

@@ -91,12 +91,15 @@ WHERE NOT EXISTS (SELECT FROM queen.partitions p WHERE p.id = pc.partition_id)
 ORDER BY pc.partition_id, pc.consumer_group LIMIT $1;
 
 -- name: lease_partition_orphaned
+-- Younger ones wait for the next sweep.
 SELECT count(*) OVER () AS total,
        format('lease %s, partition %s, group %s', lp.lease_id, lp.partition_id, lp.consumer_group) AS example
 FROM queen.lease_partitions lp
-WHERE NOT EXISTS (
-    SELECT FROM queen.partition_consumers pc
-    WHERE pc.partition_id = lp.partition_id AND pc.consumer_group = lp.consumer_group)
+WHERE lp.created_at < now() - interval '1 hour'
+  AND NOT EXISTS (
+      SELECT FROM queen.partition_consumers pc
+      WHERE pc.partition_id = ANY (coalesce(lp.partition_ids, ARRAY[lp.partition_id]))
+        AND pc.consumer_group = lp.consumer_group)
 ORDER BY lp.lease_id, lp.partition_id LIMIT $1;
 
 -- name: message_orphaned
