@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, note, settings
 
-from queenmq.engine import preflight, ready_index
+from queenmq.engine import ready_index
 from queenmq.engine.operation import PopCandidate, Scope
 from queenmq.engine.ready_index import Pool
 from queenmq.ids import random_uuid
@@ -32,8 +32,8 @@ NAMESPACES = ("shop", "office")
 class Story(KnowledgeWorld):
     """A world in which each step is told by four numbers: what happens, and to whom."""
 
-    def __init__(self) -> None:
-        super().__init__(SCOPES, GROUPS)
+    def __init__(self, *, page: int) -> None:
+        super().__init__(SCOPES, GROUPS, page=page)
         # What happens, and how often.
         happenings: dict[Callable[[int, int, int], None], int] = {
             self.nothing: 1,
@@ -241,20 +241,24 @@ class Story(KnowledgeWorld):
 
 
 @pytest.mark.parametrize(
-    ("bound", "limit"), [pytest.param(100, 100, id="ample"), pytest.param(2, 2, id="tight")]
+    ("bound", "page"),
+    [
+        pytest.param(100, 100, id="ample"),
+        pytest.param(2, 2, id="tight"),
+        pytest.param(100, 1, id="paged"),
+    ],
 )
 def test_no_partition_with_messages_is_forgotten(
-    monkeypatch: pytest.MonkeyPatch, bound: int, limit: int
+    monkeypatch: pytest.MonkeyPatch, bound: int, page: int
 ) -> None:
     monkeypatch.setattr(ready_index, "READY_MAX", bound)
     monkeypatch.setattr(ready_index, "HELD_MAX", bound)
     monkeypatch.setattr(ready_index, "PRUNE_MIN", bound)
-    monkeypatch.setattr(preflight, "_LIMIT", limit)
 
     @given(st.binary(min_size=1_600, max_size=1_600))
     @settings(max_examples=150)
     def run(story: bytes) -> None:
-        world = Story()
+        world = Story(page=page)
         world.tell(story)
         world.finish()
 

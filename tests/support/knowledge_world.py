@@ -16,7 +16,14 @@ from prometheus_client import CollectorRegistry
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.decision import Assignment, Room
 from queenmq.engine.intention import Intention
-from queenmq.engine.operation import PartitionKey, PopCandidate, PopGrant, ResolveAsk, Scope
+from queenmq.engine.operation import (
+    OnwardAsk,
+    PartitionKey,
+    PopCandidate,
+    PopGrant,
+    ResolveAsk,
+    Scope,
+)
 from queenmq.engine.poll_schedule import PollSchedule
 from queenmq.engine.pop_board import PopBoard
 from queenmq.engine.pop_calls import candidates_of
@@ -71,6 +78,13 @@ class AskedStore:
 
         return await Question(act)
 
+    async def search_onwards(self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int) -> Any:
+        def act() -> Any:
+            in_time = [self._database.search_on(one, limit=limit) for one in asks[: self.pairs_max]]
+            return in_time + [None] * (len(asks) - len(in_time))
+
+        return await Question(act)
+
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Any:
         return await Question(lambda: [self._database.has_pending(one) for one in asks])
 
@@ -88,7 +102,9 @@ class Call:
 class KnowledgeWorld:
     """Three partitions in one queue, two in another, and a pool per scope and group."""
 
-    def __init__(self, scopes: Iterable[Scope], groups: Iterable[str]) -> None:
+    def __init__(
+        self, scopes: Iterable[Scope], groups: Iterable[str], *, page: int = 1_000
+    ) -> None:
         self.database = ModelDatabase()
         self.board = PopBoard(room=Room(requests=3, candidates=4, messages=20))
         self._store = AskedStore(self.database)
@@ -99,6 +115,7 @@ class KnowledgeWorld:
             PollSchedule(min_interval_ms=100, max_interval_ms=1_000),
             PopMetrics(CollectorRegistry(), slots=1),
             pools_max=6,
+            page=page,
             budget_ms=50,
             is_checking=True,
         )

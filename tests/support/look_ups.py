@@ -100,3 +100,25 @@ async def age(session: asyncpg.Connection, partition_id: UUID, seconds: int) -> 
             partition_id,
             seconds,
         )
+
+
+class Next(NamedTuple):
+    """The next page of a queue for one group, as search_onwards takes it."""
+
+    queue: str
+    after: UUID
+    group: str = QUEUE_MODE
+
+
+async def look_on(
+    session: asyncpg.Connection, *asks: Next, limit: int, budget_ms: int = 10_000
+) -> list[asyncpg.Record]:
+    """One call of search_onwards; a row per pair that was looked at."""
+    return await session.fetch(
+        _SQL["search_onwards"],
+        [ask.queue for ask in asks],
+        [ask.group for ask in asks],
+        [ask.after for ask in asks],
+        limit,
+        budget_ms,
+    )

@@ -13,6 +13,8 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine.operation import (
+    OnwardAsk,
+    Page,
     PartitionKey,
     PartitionRef,
     PopCandidate,
@@ -167,6 +169,26 @@ class ModelDatabase:
             held_whys="".join(why for _, why in held[: 5 * limit]),
             next_due_ms=None,
             horizon=str(self.horizon),
+        )
+
+    def search_on(self, ask: OnwardAsk, *, limit: int) -> Page:
+        """As search_onwards for one pair, step by step of one partition."""
+        whole = ResolveAsk(Scope(ask.queue), ask.consumer_group, None, ())
+        ready, held, last_id = [], [], ask.after
+        for one, due_at, why in sorted(self._pending(whole), key=lambda found: found[0].id):
+            if one.id > ask.after and len(ready) < limit:
+                last_id = one.id
+                if due_at <= self.now:
+                    ready.append(one.id)
+                else:
+                    held.append((one.id, why))
+        return Page(
+            is_filled=len(ready) >= limit,
+            partition_ids=ready,
+            held_ids=[one for one, _ in held],
+            held_whys="".join(why for _, why in held),
+            next_due_ms=None,
+            last_id=last_id,
         )
 
     def has_pending(self, ask: ResolveAsk) -> bool:

@@ -13,6 +13,7 @@ from uuid import UUID
 from queenmq.engine.operation import (
     Fetched,
     LeaseRelease,
+    OnwardAsk,
     PartitionKey,
     PopCandidate,
     PopGrant,
@@ -98,6 +99,12 @@ class ModelStore:
     ) -> Any:
         def act() -> Any:
             return [self._database.resolve(ask, limit=limit) for ask in asks]
+
+        return await self._call("look up", act)
+
+    async def search_onwards(self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int) -> Any:
+        def act() -> Any:
+            return [self._database.search_on(ask, limit=limit) for ask in asks]
 
         return await self._call("look up", act)
 

@@ -34,6 +34,8 @@ LIMITS = PopLimits(
     apart_count=2,
     waiting_max=1_000,
     preflight_pools_max=3,
+    # Fewer than there are: what is found comes in pages.
+    page=2,
     preflight_budget_ms=50,
     min_interval_ms=100,
     max_interval_ms=1_000,

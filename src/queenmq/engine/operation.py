@@ -231,6 +231,28 @@ class Resolved(NamedTuple):
     horizon: str
 
 
+class OnwardAsk(NamedTuple):
+    """A queue to go on searching for a group, and the partition to go on after."""
+
+    queue: str
+    consumer_group: str
+    after: UUID
+
+
+class Page(NamedTuple):
+    """The next partitions of a queue in id order; see search_onwards.
+
+    One that is not filled says only that the end of the queue came first.
+    """
+
+    is_filled: bool
+    partition_ids: Sequence[UUID]
+    held_ids: Sequence[UUID]
+    held_whys: str
+    next_due_ms: float | None
+    last_id: UUID
+
+
 class Fetched(NamedTuple):
     """The messages of a lease that was read apart."""
 

@@ -40,6 +40,8 @@ class PopLimits:
     apart_count: int
     waiting_max: int
     preflight_pools_max: int
+    #: Partitions to try that one look-up brings per pool.
+    page: int
     preflight_budget_ms: int
     min_interval_ms: int
     max_interval_ms: int
@@ -85,6 +87,7 @@ class PopService:
             self._schedule,
             metrics,
             pools_max=limits.preflight_pools_max,
+            page=limits.page,
             budget_ms=limits.preflight_budget_ms,
             is_checking=limits.is_checking,
         )

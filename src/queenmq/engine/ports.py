@@ -12,6 +12,8 @@ from queenmq.engine.operation import (
     ClaimedOperation,
     Fetched,
     LeaseRelease,
+    OnwardAsk,
+    Page,
     PartitionKey,
     PartitionRef,
     PopCandidate,
@@ -61,6 +63,11 @@ class MessageStore(Protocol):
         self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
     ) -> Sequence[Resolved | None]:
         """What each place has to deliver; None for those that time did not suffice for."""
+
+    async def search_onwards(
+        self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int
+    ) -> Sequence[Page | None]:
+        """The next page of each queue; None for those that time did not suffice for."""
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
         """Whether each place has anything to deliver."""

@@ -2,7 +2,8 @@
 
 Pools that have been quiet for a while are first asked the cheaper question whether there is
 anything at all. A pool that knows its horizon is looked up from there on; one that does not, or has
-not been for long, is searched whole.
+not been for long, is searched whole. Where that finds more than it may bring, the queue is then
+gone through page by page, so that catching up costs the same however many partitions there are.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from uuid import UUID
 from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.intention import Intention
-from queenmq.engine.operation import ResolveAsk, Resolved
+from queenmq.engine.operation import OnwardAsk, ResolveAsk
 from queenmq.engine.poll_schedule import PollSchedule
 from queenmq.engine.pop_board import PopBoard
 from queenmq.engine.pop_machine import PopEvent, PopState
@@ -21,8 +22,6 @@ from queenmq.engine.pop_metrics import PopMetrics
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.ready_index import Pool
 
-#: Partitions to try that one look-up may bring per pool.
-_LIMIT = 1_000
 #: Pools polled at this interval or slower are asked the cheaper question first ...
 _QUIET_MS = 500
 #: ... but not for ever: a look-up also moves the horizon on.
@@ -43,6 +42,7 @@ class Preflight:
         metrics: PopMetrics,
         *,
         pools_max: int,
+        page: int,
         budget_ms: int,
         is_checking: bool,
     ) -> None:
@@ -52,6 +52,7 @@ class Preflight:
         self._schedule = schedule
         self._metrics = metrics
         self._pools_max = pools_max
+        self._page = page
         self._budget_ms = budget_ms
         self._is_checking = is_checking
         self._in_flight: set[Pool] = set()
@@ -79,8 +80,9 @@ class Preflight:
             quiet = {pool: None for pool in pools if self._is_quiet(pool)}
             hits = await self._with_work(list(quiet))
             asked = [pool for pool in pools if pool not in quiet or pool in hits]
-            if asked:
-                await self._look_up(asked, tick)
+            rest = await self._go_on(asked, tick)
+            if rest:
+                await self._look_up(rest, tick)
         finally:
             self._in_flight = set()
             for intention in began:
@@ -138,6 +140,33 @@ class Preflight:
             return ResolveAsk(pool.scope, pool.consumer_group, None, ())
         return ResolveAsk(pool.scope, pool.consumer_group, pool.horizon, tuple(pool.held))
 
+    async def _go_on(self, pools: list[Pool], tick: int) -> list[Pool]:
+        """Bring the next page where a search was cut off; the pools that need a whole search."""
+        asks = {
+            pool: OnwardAsk(pool.scope.queue, pool.consumer_group, pool.after)
+            for pool in pools
+            if pool.after is not None and pool.scope.queue is not None
+        }
+        if not asks:
+            return pools
+        started = now_ms()
+        pages = await self._store.search_onwards(
+            list(asks.values()), limit=self._page, budget_ms=self._budget_ms
+        )
+        now = now_ms()
+        done: dict[Pool, None] = {}
+        unreached: dict[Pool, None] = {}
+        for pool, page in zip(asks, pages, strict=True):
+            if page is None:
+                unreached[pool] = None
+            elif page.is_filled:
+                done[pool] = None
+                pool.learn_page(page, tick=tick)
+                self._learnt(pool, page.next_due_ms, now)
+                self._metrics.looked_up(1, len(page.partition_ids), took_ms=now - started)
+        self._board.dry = {**unreached, **self._board.dry}
+        return [pool for pool in pools if pool not in done and pool not in unreached]
+
     async def _look_up(self, pools: list[Pool], tick: int) -> None:
         asks = [self._ask(pool) for pool in pools]
         told: list[tuple[tuple[UUID, ...], int]] = []
@@ -147,7 +176,9 @@ class Preflight:
             pool.due_at_ms = None
             pool.is_woken = False
         started = now_ms()
-        results = await self._store.pop_sm_resolve(asks, limit=_LIMIT, budget_ms=self._budget_ms)
+        results = await self._store.pop_sm_resolve(
+            asks, limit=self._page, budget_ms=self._budget_ms
+        )
         now = now_ms()
         reached = [result for result in results if result is not None]
         self._metrics.looked_up(
@@ -160,19 +191,18 @@ class Preflight:
             if result is None:
                 unreached[pool] = None
                 continue
-            pool.learn(result, held, tick=tick, doubts=doubts)
-            self._learnt(pool, ask, result, started=started, now=now)
+            is_cut = not result.is_complete and len(result.partition_ids) >= self._page
+            pool.learn(result, held, tick=tick, doubts=doubts, is_cut=is_cut)
+            if ask.horizon is None:
+                pool.full_at_ms = started
+            self._learnt(pool, result.next_due_ms, now)
         # Out of time; they come first in the next one.
         self._board.dry = {**unreached, **self._board.dry}
 
-    def _learnt(
-        self, pool: Pool, ask: ResolveAsk, result: Resolved, *, started: float, now: float
-    ) -> None:
+    def _learnt(self, pool: Pool, next_due_ms: float | None, now: float) -> None:
         pool.misses = 0
-        if ask.horizon is None:
-            pool.full_at_ms = started
-        if result.next_due_ms is not None:
-            due_at_ms = now + result.next_due_ms
+        if next_due_ms is not None:
+            due_at_ms = now + next_due_ms
             pool.due_at_ms = min(due_at_ms, pool.due_at_ms or due_at_ms)
             self._board.due[pool] = None
         if not pool.ready:

@@ -6,6 +6,10 @@ bring the knowledge. The lease checks again, so that a partition too much costs 
 and as long as a pool has a horizon, none is missing: every partition with messages for the group
 is ready, held or in a call, or got its messages from a transaction at or above the horizon.
 
+A queue with more to deliver than one look-up brings is gone through in id order, page by page, each
+after the last one. Nothing depends on where that stands: only a search of the whole queue gives a
+horizon, and it is made as soon as a page is not filled.
+
 Partitions leave a pool at the front and come back at the end: the least recently served one is
 next.
 """
@@ -18,11 +22,13 @@ from typing import NamedTuple
 from uuid import UUID
 
 from queenmq.engine.intention import Intention
-from queenmq.engine.operation import PartitionKey, Resolved, Scope
+from queenmq.engine.operation import Page, PartitionKey, Resolved, Scope
 
 #: Partitions a pool remembers of each kind; beyond it, look-ups search the whole scope.
 READY_MAX = 10_000
 HELD_MAX = 5_000
+#: Before the first partition of a queue.
+_START = UUID(int=0)
 #: Held partitions at which a look-up is worth it to forget those that are done.
 PRUNE_MIN = 1_000
 
@@ -41,6 +47,7 @@ class Pool:
     __slots__ = (
         "_is_in_order",
         "_waiting",
+        "after",
         "claims",
         "consumer_group",
         "doubts",
@@ -71,6 +78,8 @@ class Pool:
         self.held: dict[UUID, Held] = {}
         #: Where the next look-up may start; None: it has to search the whole scope.
         self.horizon: str | None = None
+        #: The partition after which the next page of the queue begins; None: nothing to go on with.
+        self.after: UUID | None = None
         #: How often the horizon was given up.
         self.doubts = 0
         self.full_at_ms = 0.0
@@ -190,12 +199,28 @@ class Pool:
         self.ready.clear()
         self.unsettle(tick)
 
-    def learn(self, result: Resolved, known: Iterable[UUID], *, tick: int, doubts: int) -> None:
-        """Take in what the look-up of this tick says; known are the held ones it was told of."""
+    def learn(
+        self,
+        result: Resolved,
+        known: Iterable[UUID],
+        *,
+        tick: int,
+        doubts: int,
+        is_cut: bool = False,
+    ) -> None:
+        """Take in what the look-up of this tick says; known are the held ones it was told of, and
+        with is_cut there is more to try than it brings.
+        """
         # A doubt that arose while the look-up ran may concern something it was not told of.
         self.horizon = result.horizon if result.is_complete and doubts == self.doubts else None
         self.is_found = result.is_found
-        self.resolved_tick = max(self.resolved_tick, tick)
+        is_first, self.after = self.after is None, None
+        if is_cut and self.scope.queue is not None:
+            self.after = _START
+        # With pages to come, the first part of a large answer sends nobody away; but one that saw
+        # all of them just before does, so that everybody is answered some time.
+        if self.after is None or not is_first:
+            self.resolved_tick = max(self.resolved_tick, tick)
         for partition_id in known:
             held = self.held.get(partition_id)
             # What was learnt while the look-up ran is newer than its answer.
@@ -207,6 +232,15 @@ class Pool:
         for partition_id in result.partition_ids:
             self.mark_ready(partition_id)
         self.prune_at = max(PRUNE_MIN, 2 * len(self.held))
+
+    def learn_page(self, page: Page, *, tick: int) -> None:
+        """Take in a filled page. It sends nobody away, as it says nothing of the other ones."""
+        self.after = page.last_id
+        for partition_id, why in zip(page.held_ids, page.held_whys, strict=True):
+            if partition_id not in self.ready:
+                self.hold(partition_id, why, tick)
+        for partition_id in page.partition_ids:
+            self.mark_ready(partition_id)
 
     def is_settled(self) -> bool:
         """Whether everything pushed before the newest pop came has been looked at and tried."""

@@ -9,6 +9,9 @@ from queenmq.engine.pop_service import PopLimits
 from queenmq.engine.push_service import PushLimits
 from queenmq.settings import Settings
 
+#: Partitions to try that one look-up brings per place: many pops' worth, found in a few ms.
+_PAGE = 1_000
+
 
 def push_limits(settings: Settings) -> PushLimits:
     return PushLimits(
@@ -36,6 +39,7 @@ def pop_limits(settings: Settings) -> PopLimits:
         apart_count=settings.pop_apart_count,
         waiting_max=settings.pop_waiting_max,
         preflight_pools_max=settings.smart_poll_max_intentions,
+        page=_PAGE,
         preflight_budget_ms=settings.smart_poll_preflight_timeout_ms,
         min_interval_ms=settings.smart_poll_min_interval_ms,
         max_interval_ms=settings.smart_poll_max_interval_ms,

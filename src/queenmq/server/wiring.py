@@ -48,7 +48,7 @@ from queenmq.server.routes.resources import ResourceRoutes
 from queenmq.server.routes.retention import RetentionRoutes
 from queenmq.server.routes.system import SystemRoutes
 from queenmq.server.routes.transactions import TransactionRoutes
-from queenmq.services.janitor import Janitor
+from queenmq.services.janitor import Janitor, LeaseSweep
 from queenmq.services.retention import Retention
 from queenmq.services.runner import Runner
 from queenmq.services.switches import Switches
@@ -263,7 +263,6 @@ class Broker:
     ) -> Runner:
         settings = self._settings
         janitor = Janitor(
-            admin,
             self._operation_store,
             admin,
             traces,
@@ -272,7 +271,7 @@ class Broker:
             history_keep_s=settings.ack_history_hours * 3_600,
         )
         retention = Retention(removals, registry, interval_s=settings.retention_interval_s)
-        return Runner([janitor, retention, Switches(self._maintenance)])
+        return Runner([LeaseSweep(admin), janitor, retention, Switches(self._maintenance)])
 
     @property
     def database_id(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Protocol
+from uuid import UUID
 
 #: Completed operations can be asked for this long.
 _KEEP_S = 3_600
@@ -15,7 +16,7 @@ _ROWS = 5_000
 class LeaseSweeper(Protocol):
     """Where leases are."""
 
-    async def sweep_lease_partitions(self) -> None: ...
+    async def sweep_lease_partitions(self, *, after: UUID, limit: int) -> UUID | None: ...
 
 
 class OperationSweeper(Protocol):
@@ -42,17 +43,29 @@ class HistorySweeper(Protocol):
     async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int: ...
 
 
+class LeaseSweep:
+    """Forgets the partitions of leases soon after they ended: there may be hundreds a second."""
+
+    name = "lease-sweep"
+    interval_s = 15.0
+
+    def __init__(self, leases: LeaseSweeper) -> None:
+        self._leases = leases
+
+    async def run_once(self) -> None:
+        after: UUID | None = UUID(int=0)
+        while after is not None:
+            after = await self._leases.sweep_lease_partitions(after=after, limit=_ROWS)
+
+
 class Janitor:
-    """Forgets leases and operations that ended an hour ago, rows staged a day ago, old
-    traces and history.
-    """
+    """Forgets operations that ended an hour ago, rows staged a day ago, old traces and history."""
 
     name = "janitor"
     interval_s = 300.0
 
     def __init__(
         self,
-        leases: LeaseSweeper,
         operations: OperationSweeper,
         stages: StageSweeper,
         traces: TraceSweeper,
@@ -61,7 +74,6 @@ class Janitor:
         trace_keep_s: int,
         history_keep_s: int,
     ) -> None:
-        self._leases = leases
         self._operations = operations
         self._stages = stages
         self._traces = traces
@@ -70,7 +82,6 @@ class Janitor:
         self._history_keep_s = history_keep_s
 
     async def run_once(self) -> None:
-        await self._leases.sweep_lease_partitions()
         while await self._operations.sweep(older_than_s=_KEEP_S, limit=_ROWS) == _ROWS:
             pass
         while await self._stages.sweep_staged(older_than_s=_KEEP_STAGED_S, limit=_ROWS) == _ROWS:
