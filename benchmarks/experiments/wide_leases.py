@@ -18,7 +18,7 @@ _RATE = 2_000
 _PUSH_SIZE = 100
 _SECONDS = 60
 _CONSUMERS = 4
-_POP = f"/api/v1/pop/queue/{_QUEUE}?batch=20&partitions=20&wait=true&timeout=1000"
+_POP = f"/api/v1/pop/queue/{_QUEUE}?batch=1000&partitions=20&wait=true&timeout=1000"
 _BYTES_TARGET = 5_000_000
 
 

@@ -78,6 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     smart_poll_preflight_timeout_ms: Bound = 50  # After this a look-up begins no further place.
     smart_poll_min_interval_ms: Bound = 100  # First re-check of a pop that nothing has woken.
     smart_poll_max_interval_ms: Bound = 1_000  # Re-checks slow down to this.
+    smart_poll_listening_interval_ms: Bound = 5_000  # And to this while notifications arrive.
     ack_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Ack calls in flight.
     ack_rows_max: Count = 2_000  # Acks merged into one call.
     ack_history_hours: Annotated[int, msgspec.Meta(ge=1, le=87_600)] = (

@@ -16,7 +16,9 @@ intervals = st.floats(LEAST_MS, MOST_MS, width=32)
 
 
 def make_schedule() -> PollSchedule:
-    return PollSchedule(min_interval_ms=LEAST_MS, max_interval_ms=MOST_MS)
+    return PollSchedule(
+        min_interval_ms=LEAST_MS, max_interval_ms=MOST_MS, listening_interval_ms=MOST_MS
+    )
 
 
 @given(now=moments, interval=intervals)

@@ -223,7 +223,7 @@ class Story(KnowledgeWorld):
         for pool in self.board.pools:
             assert len(pool.ready) <= ready_index.READY_MAX
             assert len(pool.held) <= ready_index.HELD_MAX
-            if pool.horizon is not None and not pool.is_specific:
+            if pool.horizon is not None:
                 lost = [one.name for one in self.missing(pool, int(pool.horizon))]
                 assert not lost, f"{pool.key} has lost {lost}"
 

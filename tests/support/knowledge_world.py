@@ -85,6 +85,10 @@ class AskedStore:
 
         return await Question(act)
 
+    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> Any:
+        pairs = list(zip(queues, horizons, strict=True))
+        return await Question(lambda: [self._database.find_news(*one) for one in pairs])
+
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Any:
         return await Question(lambda: [self._database.has_pending(one) for one in asks])
 
@@ -112,7 +116,7 @@ class KnowledgeWorld:
             self._store,
             Catalogue(self._store, lock_timeout_ms=1, wait_ms=1),
             self.board,
-            PollSchedule(min_interval_ms=100, max_interval_ms=1_000),
+            PollSchedule(min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=5_000),
             PopMetrics(CollectorRegistry(), slots=1),
             pools_max=6,
             page=page,

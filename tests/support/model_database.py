@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine.operation import (
+    News,
     OnwardAsk,
     Page,
     PartitionKey,
@@ -189,6 +190,17 @@ class ModelDatabase:
             held_whys="".join(why for _, why in held),
             next_due_ms=None,
             last_id=last_id,
+        )
+
+    def find_news(self, queue: str, horizon: str) -> News:
+        """As find_news for one queue."""
+        since = int(horizon)
+        mine = [one for one in self.partitions if one.queue.name == queue]
+        new = [one.name for one in mine for xid in one.rows.values() if xid >= since]
+        return News(
+            is_changed=len(new) >= FRESH_MAX or any(one.queue.changed_xid >= since for one in mine),
+            partition_names=set(new),
+            horizon=str(self.horizon),
         )
 
     def has_pending(self, ask: ResolveAsk) -> bool:

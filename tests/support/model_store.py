@@ -108,6 +108,10 @@ class ModelStore:
 
         return await self._call("look up", act)
 
+    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> Any:
+        pairs = list(zip(queues, horizons, strict=True))
+        return await self._call("news", lambda: [self._database.find_news(*one) for one in pairs])
+
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Any:
         return await self._call("check", lambda: [self._database.has_pending(ask) for ask in asks])
 

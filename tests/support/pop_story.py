@@ -12,7 +12,15 @@ from uuid import UUID
 from hypothesis import note
 from prometheus_client import CollectorRegistry
 
-from queenmq.engine import catalogue, pop_calls, pop_desk, pop_service, preflight
+from queenmq.engine import (
+    catalogue,
+    lanes,
+    lease_service,
+    pop_calls,
+    pop_desk,
+    pop_service,
+    preflight,
+)
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.decision import Assignment, Room
 from queenmq.engine.intention import Intention
@@ -39,11 +47,12 @@ LIMITS = PopLimits(
     preflight_budget_ms=50,
     min_interval_ms=100,
     max_interval_ms=1_000,
+    listening_interval_ms=5_000,
     is_checking=True,
 )
 LEASE_MS = 700
 #: Whoever reads the clock.
-MODULES = (catalogue, pop_calls, pop_desk, pop_service, preflight)
+MODULES = (catalogue, lanes, lease_service, pop_calls, pop_desk, pop_service, preflight)
 
 
 class Story:
@@ -61,8 +70,10 @@ class Story:
         self.store = ModelStore(self.database)
         memory = Catalogue(self.store, lock_timeout_ms=1, wait_ms=1)
         metrics = PopMetrics(CollectorRegistry(), slots=LIMITS.slots)
-        leases = LeaseService(self.store, lock_timeout_ms=1, wait_ms=1)
-        self.service = PopService(self.store, leases, memory, metrics, LIMITS)
+        leases = LeaseService(self.store, lock_timeout_ms=1, wait_ms=1_000)
+        self.service = PopService(
+            self.store, leases, memory, metrics, LIMITS, on_returned=lambda _: None
+        )
         #: The last call of each pop: its number, group and partitions.
         self.tried: dict[int, tuple[str, list[UUID]]] = {}
         self.follow_calls()

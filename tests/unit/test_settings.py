@@ -211,6 +211,7 @@ class TestPopSettings:
         assert (found.pop_slots, found.pop_apart_count) == (0, 1_000)
         assert (found.pop_candidates_max, found.pop_messages_max) == (256, 20_000)
         assert (found.smart_poll_min_interval_ms, found.smart_poll_max_interval_ms) == (100, 1_000)
+        assert found.smart_poll_listening_interval_ms == 5_000
         assert found.smart_poll_max_intentions == 200
         assert found.smart_poll_preflight_timeout_ms == 50
 

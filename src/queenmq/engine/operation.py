@@ -231,6 +231,14 @@ class Resolved(NamedTuple):
     horizon: str
 
 
+class News(NamedTuple):
+    """What has happened in a queue since a horizon; see find_news."""
+
+    is_changed: bool
+    partition_names: Collection[str]
+    horizon: str
+
+
 class OnwardAsk(NamedTuple):
     """A queue to go on searching for a group, and the partition to go on after."""
 

@@ -2,6 +2,7 @@
 
 A pool is polled at growing intervals. Its times are rounded down to a common grid, half as wide as
 the interval at most, so that pools which wait equally long are looked up together, in one query.
+While notifications arrive, a poll is only for those that were lost, and pools may wait longer.
 """
 
 from __future__ import annotations
@@ -18,14 +19,20 @@ _numbers = itertools.count()
 class PollSchedule:
     """The pools that are to be polled, by time."""
 
-    def __init__(self, *, min_interval_ms: float, max_interval_ms: float) -> None:
+    def __init__(
+        self, *, min_interval_ms: float, max_interval_ms: float, listening_interval_ms: float
+    ) -> None:
         self._min_ms = min_interval_ms
         self._max_ms = max_interval_ms
+        self._listening_ms = max(listening_interval_ms, max_interval_ms)
+        #: Whether notifications of what happens elsewhere arrive.
+        self.is_listening = False
         self._heap: list[tuple[float, int, Pool]] = []
 
     def back_off(self, pool: Pool) -> None:
         """A look-up found nothing to try."""
-        pool.poll_ms = min(max(2 * pool.poll_ms, self._min_ms), self._max_ms)
+        max_ms = self._listening_ms if self.is_listening else self._max_ms
+        pool.poll_ms = min(max(2 * pool.poll_ms, self._min_ms), max_ms)
 
     def reset(self, pool: Pool) -> None:
         """There is news."""

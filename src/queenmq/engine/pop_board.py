@@ -22,6 +22,8 @@ POOLS_MAX = 5_000
 
 #: Outcomes of a candidate that say why its messages must wait.
 _WAITS = {"held": "l", "retry": "w", "window": "w", "delayed": "w", "blocked": "b"}
+#: Outcomes of a candidate that gave messages.
+_HAD = {"granted", "leased"}
 
 
 class PopBoard:
@@ -127,6 +129,8 @@ class PopBoard:
         """Remember what became of the candidates; False: a remembered partition may be gone."""
         intention, pool, partition_ids, seen_tick = assignment
         answered = {one.partition_id: one for one in answers}
+        if any(one.outcome in _HAD for one in answered.values()):
+            pool.cuts = 0
         is_known = True
         for partition_id in partition_ids:
             one = answered.get(partition_id)
@@ -159,6 +163,7 @@ class PopBoard:
             intention.tries = 0
             pool.hold(partition_id, "w", self.tick)
         elif pool.is_specific:
+            pool.doubt()
             pool.unsettle(self.tick)
             return False
         else:

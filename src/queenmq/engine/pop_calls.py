@@ -58,6 +58,7 @@ class PopCalls:
         slots: int,
         apart_count: int,
         on_freed: Freed,
+        on_returned: Callable[[str], None],
         on_end: Callable[[], None],
     ) -> None:
         self._store = store
@@ -68,6 +69,7 @@ class PopCalls:
         self._metrics = metrics
         self._apart_count = apart_count
         self._on_freed = on_freed
+        self._on_returned = on_returned
         self._on_end = on_end
         self._free_slots = list(range(slots))
         self._reads = asyncio.Semaphore(slots)
@@ -261,12 +263,15 @@ class PopCalls:
             self._free(pool, granted)
             self._on_end()
 
-    def _free(self, pool: Pool, granted: Iterable[PopGrant]) -> None:
+    def _free(self, pool: Pool, granted: Sequence[PopGrant]) -> None:
         """These can be had again: by the pool they were leased for, and whoever else looks."""
         for one in granted:
             self._board.add_ready(pool, one.partition_id)
             if one.queue_name:
                 self._on_freed(one.partition_id, _key_of(one), pool.consumer_group)
+        # Other brokers know of the leases and would wait for their end.
+        for queue in {one.queue_name or pool.scope.queue or "*" for one in granted}:
+            self._on_returned(queue)
 
     async def _release(self, releases: list[LeaseRelease]) -> bool:
         try:

@@ -9,7 +9,7 @@ a query of its own. All state is touched by the event loop only, so there is no 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -45,11 +45,12 @@ class PopLimits:
     preflight_budget_ms: int
     min_interval_ms: int
     max_interval_ms: int
+    listening_interval_ms: int
     is_checking: bool
 
 
 class PopService:
-    """The pop path of a broker."""
+    """The pop path of a broker. `on_returned` is told of queues whose leases were handed back."""
 
     def __init__(
         self,
@@ -58,12 +59,16 @@ class PopService:
         catalogue: Catalogue,
         metrics: PopMetrics,
         limits: PopLimits,
+        *,
+        on_returned: Callable[[str], None],
     ) -> None:
         self._catalogue = catalogue
         self._metrics = metrics
         self._board = PopBoard(room=limits.room)
         self._schedule = PollSchedule(
-            min_interval_ms=limits.min_interval_ms, max_interval_ms=limits.max_interval_ms
+            min_interval_ms=limits.min_interval_ms,
+            max_interval_ms=limits.max_interval_ms,
+            listening_interval_ms=limits.listening_interval_ms,
         )
         self._desk = PopDesk(
             waiting_max=limits.waiting_max, times=metrics.times, on_count=metrics.waiting
@@ -78,6 +83,7 @@ class PopService:
             slots=limits.slots,
             apart_count=limits.apart_count,
             on_freed=self.freed,
+            on_returned=on_returned,
             on_end=self._pump,
         )
         self._preflight = Preflight(
@@ -209,6 +215,11 @@ class PopService:
                 if pool.waiting_count or pool.claims or pool.reads:
                     self._board.dry[pool] = None
                     self._woken(pool)
+
+    def listening(self, is_listening: bool) -> None:
+        """Notifications arrive from now on, or do not any more; some may have been lost."""
+        self._schedule.is_listening = is_listening
+        self.pushed_elsewhere(["*"])
 
     def dismiss(self, queue: str, consumer_group: str) -> None:
         """The start of a group on a queue is forgotten: who named one has to name it again.

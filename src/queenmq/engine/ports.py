@@ -12,6 +12,7 @@ from queenmq.engine.operation import (
     ClaimedOperation,
     Fetched,
     LeaseRelease,
+    News,
     OnwardAsk,
     Page,
     PartitionKey,
@@ -68,6 +69,9 @@ class MessageStore(Protocol):
         self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int
     ) -> Sequence[Page | None]:
         """The next page of each queue; None for those that time did not suffice for."""
+
+    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> Sequence[News]:
+        """What has happened in each queue since its horizon, in order."""
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
         """Whether each place has anything to deliver."""

@@ -1,6 +1,7 @@
 """The look-up for waiting pops: one query for all pools that need one.
 
-Pools that have been quiet for a while are first asked the cheaper question whether there is
+All idle pools of a queue share one look at what is new in it; only those it concerns are looked up.
+Other pools that have been quiet for a while are first asked the cheaper question whether there is
 anything at all. A pool that knows its horizon is looked up from there on; one that does not, or has
 not been for long, is searched whole. Where that finds more than it may bring, the queue is then
 gone through page by page, so that catching up costs the same however many partitions there are.
@@ -14,7 +15,7 @@ from uuid import UUID
 from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.intention import Intention
-from queenmq.engine.operation import OnwardAsk, ResolveAsk
+from queenmq.engine.operation import News, OnwardAsk, ResolveAsk
 from queenmq.engine.poll_schedule import PollSchedule
 from queenmq.engine.pop_board import PopBoard
 from queenmq.engine.pop_machine import PopEvent, PopState
@@ -76,10 +77,13 @@ class Preflight:
         tick = self._board.tick
         began = self._begin(pools)
         try:
-            await self._know_partitions(pools)
-            quiet = {pool: None for pool in pools if self._is_quiet(pool)}
+            calm = {pool: None for pool in pools if self._is_calm(pool)}
+            concerned = await self._with_news(list(calm))
+            asked = [pool for pool in pools if pool not in calm or pool in concerned]
+            await self._know_partitions(asked)
+            quiet = {pool: None for pool in asked if pool not in calm and self._is_quiet(pool)}
             hits = await self._with_work(list(quiet))
-            asked = [pool for pool in pools if pool not in quiet or pool in hits]
+            asked = [pool for pool in asked if pool not in quiet or pool in hits]
             rest = await self._go_on(asked, tick)
             if rest:
                 await self._look_up(rest, tick)
@@ -108,6 +112,43 @@ class Preflight:
         if unknown:
             await self._catalogue.find(unknown)
 
+    def _is_calm(self, pool: Pool) -> bool:
+        is_old = now_ms() - pool.full_at_ms > _FULL_EVERY_MS
+        return self._is_checking and not is_old and pool.is_calm()
+
+    async def _with_news(self, pools: list[Pool]) -> set[Pool]:
+        """Those that something new concerns; the others have seen all there is."""
+        by_queue: dict[str, list[Pool]] = {}
+        doubts = {}
+        for pool in pools:
+            by_queue.setdefault(pool.scope.queue or "", []).append(pool)
+            doubts[pool] = pool.doubts
+            # Whatever becomes known from now on counts beside the answer.
+            pool.is_woken = False
+        if not by_queue:
+            return set()
+        horizons = [
+            min((one.horizon or "0" for one in group), key=int) for group in by_queue.values()
+        ]
+        answers = await self._store.find_news(list(by_queue), horizons)
+        concerned: set[Pool] = set()
+        for group, news in zip(by_queue.values(), answers, strict=True):
+            for pool in group:
+                if concerns(pool, news):
+                    concerned.add(pool)
+                else:
+                    # A doubt that arose meanwhile may concern something that is not new.
+                    if pool.doubts == doubts[pool]:
+                        pool.horizon = news.horizon
+                    self._rest(pool)
+        self._metrics.checked(len(pools), len(concerned))
+        return concerned
+
+    def _rest(self, pool: Pool) -> None:
+        """There is nothing for this pool: it waits for its next turn."""
+        self._schedule.back_off(pool)
+        self._board.dirty[pool] = None
+
     def _is_quiet(self, pool: Pool) -> bool:
         return (
             self._is_checking
@@ -128,8 +169,7 @@ class Preflight:
         for pool in pools:
             if pool not in hits:
                 pool.misses += 1
-                self._schedule.back_off(pool)
-                self._board.dirty[pool] = None
+                self._rest(pool)
         return hits
 
     def _ask(self, pool: Pool) -> ResolveAsk:
@@ -208,3 +248,10 @@ class Preflight:
         if not pool.ready:
             self._schedule.back_off(pool)
         self._board.dirty[pool] = None
+
+
+def concerns(pool: Pool, news: News) -> bool:
+    """Whether something new in its queue may have brought work to this pool."""
+    if news.is_changed or not pool.is_specific:
+        return news.is_changed or bool(news.partition_names)
+    return pool.scope.partition in news.partition_names

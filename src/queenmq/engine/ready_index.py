@@ -27,6 +27,8 @@ from queenmq.engine.operation import Page, PartitionKey, Resolved, Scope
 #: Partitions a pool remembers of each kind; beyond it, look-ups search the whole scope.
 READY_MAX = 10_000
 HELD_MAX = 5_000
+#: Searches in a row that find more than they bring, without any of it being had.
+CUTS_MAX = 20
 #: Before the first partition of a queue.
 _START = UUID(int=0)
 #: Held partitions at which a look-up is worth it to forget those that are done.
@@ -50,6 +52,7 @@ class Pool:
         "after",
         "claims",
         "consumer_group",
+        "cuts",
         "doubts",
         "due_at_ms",
         "full_at_ms",
@@ -80,6 +83,8 @@ class Pool:
         self.horizon: str | None = None
         #: The partition after which the next page of the queue begins; None: nothing to go on with.
         self.after: UUID | None = None
+        #: Searches since something was had that found more than they may bring.
+        self.cuts = 0
         #: How often the horizon was given up.
         self.doubts = 0
         self.full_at_ms = 0.0
@@ -214,12 +219,11 @@ class Pool:
         # A doubt that arose while the look-up ran may concern something it was not told of.
         self.horizon = result.horizon if result.is_complete and doubts == self.doubts else None
         self.is_found = result.is_found
-        is_first, self.after = self.after is None, None
-        if is_cut and self.scope.queue is not None:
-            self.after = _START
-        # With pages to come, the first part of a large answer sends nobody away; but one that saw
-        # all of them just before does, so that everybody is answered some time.
-        if self.after is None or not is_first:
+        self.after = _START if is_cut and self.scope.queue is not None else None
+        # With more to come, nobody is sent away; unless nothing of all that can be had.
+        if is_cut and self.cuts < CUTS_MAX:
+            self.cuts += 1
+        else:
             self.resolved_tick = max(self.resolved_tick, tick)
         for partition_id in known:
             held = self.held.get(partition_id)
@@ -241,6 +245,15 @@ class Pool:
                 self.hold(partition_id, why, tick)
         for partition_id in page.partition_ids:
             self.mark_ready(partition_id)
+
+    def is_calm(self) -> bool:
+        """Whether nothing but news of its queue can bring it work: all that was there is done."""
+        return (
+            self.horizon is not None
+            and self.scope.queue is not None
+            and not self.held
+            and self.is_settled()
+        )
 
     def is_settled(self) -> bool:
         """Whether everything pushed before the newest pop came has been looked at and tried."""

@@ -43,5 +43,6 @@ def pop_limits(settings: Settings) -> PopLimits:
         preflight_budget_ms=settings.smart_poll_preflight_timeout_ms,
         min_interval_ms=settings.smart_poll_min_interval_ms,
         max_interval_ms=settings.smart_poll_max_interval_ms,
+        listening_interval_ms=settings.smart_poll_listening_interval_ms,
         is_checking=settings.enable_pending_check,
     )

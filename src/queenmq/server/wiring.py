@@ -86,7 +86,14 @@ class Broker:
         self._leases = LeaseService(
             store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
         )
-        self._pop = PopService(store, self._leases, self._catalogue, metrics, limits)
+        self._pop = PopService(
+            store,
+            self._leases,
+            self._catalogue,
+            metrics,
+            limits,
+            on_returned=lambda queue: self._wake.tell(queue),
+        )
         self._make_push(store, registry)
         self._ack = AckService(
             store,
@@ -122,6 +129,7 @@ class Broker:
             interval_ms=settings.wake_interval_ms,
             is_listening=settings.wake_listen,
             on_wake=self._pop.pushed_elsewhere,
+            on_listening=self._pop.listening,
             on_deleted=self._group_deleted,
         )
         self._joining = Joining(

@@ -14,6 +14,7 @@ from queenmq.engine.operation import (
     AckResult,
     Fetched,
     LeaseRelease,
+    News,
     OnwardAsk,
     Page,
     PartitionKey,
@@ -148,6 +149,12 @@ class PostgresMessageStore:
         for pair, *columns in rows:
             found[pair - 1] = Page(*columns)
         return found
+
+    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> list[News]:
+        rows = await self._database.fetch(
+            self._sql["find_news"], queues, horizons, priority=OperationType.POP
+        )
+        return [News(*row) for row in rows]
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
         answers: Sequence[bool] = await self._database.fetch_value(

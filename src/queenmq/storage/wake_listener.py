@@ -2,7 +2,7 @@
 
 Notifications are hints with a bound on their rate: one per interval, whatever the number of pushes,
 because one per commit would cut the commit rate to a third. Losing one costs a poll interval,
-nothing else.
+nothing else; whether they arrive is told, because that decides how long the interval is.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class WakeListener:
         interval_ms: int,
         is_listening: bool,
         on_wake: Callable[[Iterable[str]], None],
+        on_listening: Callable[[bool], None],
         on_deleted: Callable[[str, str], None],
     ) -> None:
         self._store = store
@@ -45,6 +46,7 @@ class WakeListener:
         self._interval_s = interval_ms / 1000
         self._is_listening = is_listening
         self._on_wake = on_wake
+        self._on_listening = on_listening
         self._on_deleted = on_deleted
         self._origin = random_uuid().hex
         self._queues: set[str] = set()
@@ -99,7 +101,11 @@ class WakeListener:
         connection.add_termination_listener(lambda _: is_lost.set())
         try:
             await connection.add_listener(CHANNEL, self._heard)
-            await is_lost.wait()
+            self._on_listening(True)
+            try:
+                await is_lost.wait()
+            finally:
+                self._on_listening(False)
         finally:
             connection.terminate()
 

@@ -10,7 +10,9 @@ from tests.support.pops import make_pool
 
 
 def make_schedule(least_ms: float = 100, most_ms: float = 1_000) -> PollSchedule:
-    return PollSchedule(min_interval_ms=least_ms, max_interval_ms=most_ms)
+    return PollSchedule(
+        min_interval_ms=least_ms, max_interval_ms=most_ms, listening_interval_ms=5 * most_ms
+    )
 
 
 class TestInterval:
@@ -21,6 +23,26 @@ class TestInterval:
             schedule.back_off(pool)
             seen.append(pool.poll_ms)
         assert seen == [100, 200, 400, 800, 1_000, 1_000, 1_000]
+
+    def test_it_grows_further_while_notifications_arrive_and_no_longer(self) -> None:
+        schedule, pool = make_schedule(), make_pool()
+        schedule.is_listening = True
+        for _ in range(7):
+            schedule.back_off(pool)
+        assert pool.poll_ms == 5_000
+        schedule.is_listening = False
+        schedule.back_off(pool)
+        assert pool.poll_ms == 1_000
+
+    def test_it_is_never_shorter_for_listening(self) -> None:
+        schedule = PollSchedule(
+            min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=200
+        )
+        pool = make_pool()
+        schedule.is_listening = True
+        for _ in range(7):
+            schedule.back_off(pool)
+        assert pool.poll_ms == 1_000
 
     def test_news_make_it_short_again(self) -> None:
         schedule, pool = make_schedule(), make_pool()

@@ -39,6 +39,9 @@ FROM queen.pop_sm_resolve($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8, $9, $1
 SELECT pair, is_filled, partition_ids, held_ids, held_whys, next_due_ms, last_id
 FROM queen.search_onwards($1, $2, $3, $4, $5);
 
+-- name: find_news
+SELECT is_changed, partition_names, horizon FROM queen.find_news($1, $2::text[]::xid8[]);
+
 -- name: has_pending_messages
 SELECT queen.has_pending_messages($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8);
 
