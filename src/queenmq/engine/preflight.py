@@ -28,7 +28,7 @@ _QUIET_MS = 500
 #: ... but not for ever: a look-up also moves the horizon on.
 _MISSES_MAX = 8
 #: A search of the whole scope in spite of a horizon, in case anything was changed behind our back.
-_FULL_EVERY_MS = 30_000
+_FULL_EVERY_MS = 120_000
 
 
 class Preflight:
