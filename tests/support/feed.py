@@ -68,6 +68,13 @@ class Feed:
             payloads = [json.dumps(number)] * len(ids)
             self.run(self._sessions[0].execute(_PUSH_ALL, ids, order, payloads, [len(ids)]))
 
+    def push_many(self, queue: str, payloads: Sequence[object], *, partition: str) -> None:
+        """All of them in one push: messages of one partition, one transaction and one time."""
+        ids = [row[0] for row in self.rows(_ENSURE, [queue], [partition])]
+        texts = [json.dumps(payload) for payload in payloads]
+        order = [1] * len(texts)
+        self.run(self._sessions[0].execute(_PUSH_ALL, ids, order, texts, [len(texts)]))
+
     def rows(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
         return self.run(self._sessions[0].fetch(statement, *arguments))
 

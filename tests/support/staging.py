@@ -81,15 +81,20 @@ def _or_none(values: list[str | None]) -> list[str | None] | None:
 
 
 async def publish(
-    session: asyncpg.Connection, query_id: str, batch_id: int, *stages: Stage
+    session: asyncpg.Connection,
+    query_id: str,
+    batch_id: int,
+    *stages: Stage,
+    digest: int | None = None,
 ) -> Published:
     """What the driver does."""
     row = await session.fetchrow(
-        "SELECT * FROM queen.publish_staged($1, $2, $3, $4)",
+        "SELECT * FROM queen.publish_staged($1, $2, $3, $4, $5)",
         query_id,
         batch_id,
         [one.id for one in stages],
         [one.count for one in stages],
+        digest,
     )
     assert row is not None
     return Published(*row)

@@ -24,10 +24,11 @@ from pyspark.sql.datasource import (
 from queenmq.errors import InvalidRequest, QueenError
 from queenmq.ids import random_uuid
 from queenmq.spark import sink_store
+from queenmq.spark.digests import add_up, digest_messages
 from queenmq.spark.sink_lists import make_lists
 from queenmq.spark.sink_options import SinkOptions, parse_sink_options
 from queenmq.spark.sink_rows import checked_batches
-from queenmq.spark.sink_store import Stage, open_store
+from queenmq.spark.sink_store import NAMED, Stage, open_store
 from queenmq.spark.worker_process import calm_garbage_collector
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class StagedRows(WriterCommitMessage):
     stage_id: str
     rows: int
     query_id: str | None
+    digest: int = 0
 
 
 def make_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> QueenWriter:
@@ -70,7 +72,7 @@ class QueenWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         name = options.write_id
-        self._query_id = f"once:{random_uuid()}" if name is None else f"write:{name}"
+        self._query_id = f"once:{random_uuid()}" if name is None else f"{NAMED}{name}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
         return _stage(iterator, self._options)
@@ -111,13 +113,14 @@ def _types(schema: Any) -> dict[str, str]:
 def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRows:
     calm_garbage_collector()
     stage_id = random_uuid()
-    rows = 0
+    rows, digests = 0, [0]
     context = TaskContext.get()
     query_id = context.getLocalProperty(_QUERY_ID) if context else None
     with contextlib.ExitStack() as stack:
         store = None
         try:
-            for batch, messages in make_lists(checked_batches(batches, options), stage_id):
+            checked = _digested(checked_batches(batches, options), digests)
+            for batch, messages in make_lists(checked, stage_id):
                 # Not before there is a row: most tasks of a small batch have none.
                 store = store or stack.enter_context(open_store(options.url))
                 store.stage(batch)
@@ -128,7 +131,14 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
                 with contextlib.suppress(Exception):
                     store.discard([Stage(str(stage_id), rows)])
             raise
-    return StagedRows(str(stage_id), rows, query_id)
+    return StagedRows(str(stage_id), rows, query_id, add_up(digests))
+
+
+def _digested(batches: Iterator[pa.RecordBatch], digests: list[int]) -> Iterator[pa.RecordBatch]:
+    """The same batches, with the digest of each added to a list."""
+    for batch in batches:
+        digests.append(digest_messages(batch))
+        yield batch
 
 
 def _staged(messages: Messages) -> list[StagedRows]:
@@ -144,7 +154,8 @@ def _publish(options: SinkOptions, query_id: str, batch_id: int, messages: Messa
     stages = _stages(messages)
     if not stages:
         return
-    published = sink_store.publish(options.url, query_id, batch_id, stages)
+    digest = add_up(one.digest for one in _staged(messages)) if options.compares_repeats else None
+    published = sink_store.publish(options.url, query_id, batch_id, stages, digest)
     if published.is_repeat:
         logger.warning("batch %d of %s was published before; nothing added", batch_id, query_id)
     else:

@@ -17,7 +17,16 @@ NAME_BYTES_MAX = 765
 #: Columns that mean something to the sink; others are left alone.
 COLUMNS = ("queue", "partition", "payload", "transaction_id", "trace_id")
 _DEFAULT_PARTITION = "Default"
-_OPTIONS = ("url", "queue", "partition", "sortWithin", "onError", "deadLetterQueue", "writeId")
+_OPTIONS = (
+    "url",
+    "queue",
+    "partition",
+    "sortWithin",
+    "onError",
+    "deadLetterQueue",
+    "writeId",
+    "compareRepeats",
+)
 #: Spark hands its own options on.
 _SPARKS_OWN = {"checkpointlocation", "queryname"}
 #: Spark's types that have no order.
@@ -38,6 +47,8 @@ class SinkOptions:
     has_dead_letters: bool = False
     dead_letter_queue: str | None = None
     write_id: str | None = None
+    #: A batch that was published before has to hold the same rows when it is run again.
+    compares_repeats: bool = True
 
 
 def parse_sink_options(
@@ -64,6 +75,7 @@ def parse_sink_options(
         _has_dead_letters(given),
         _name(given, "deadLetterQueue"),
         _write_id(given, is_stream=is_stream),
+        _compares_repeats(given),
     )
 
 
@@ -144,6 +156,13 @@ def _has_dead_letters(given: Mapping[str, str]) -> bool:
     if choice == "fail" and "deadletterqueue" in given:
         raise InvalidRequest("option deadLetterQueue needs option onError to be deadletter")
     return choice == "deadletter"
+
+
+def _compares_repeats(given: Mapping[str, str]) -> bool:
+    choice = given.get("comparerepeats", "true").lower()
+    if choice not in ("true", "false"):
+        raise InvalidRequest(f"option compareRepeats is {choice!r}; use true or false")
+    return choice == "true"
 
 
 def _write_id(given: Mapping[str, str], *, is_stream: bool) -> str | None:

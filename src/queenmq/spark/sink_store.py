@@ -9,13 +9,23 @@ from typing import Any, NamedTuple, NoReturn
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 
-from queenmq.errors import QUEUE_FULL, STAGED_ROWS_LOST, StorageRejected, StorageUnavailable
+from queenmq.errors import (
+    BATCH_CHANGED,
+    QUEUE_FULL,
+    STAGED_ROWS_LOST,
+    Conflict,
+    StorageRejected,
+    StorageUnavailable,
+)
 from queenmq.spark.database import connect
+from queenmq.spark.digests import changed_batch_hint
 from queenmq.spark.sql_text import load
 
 #: A publication that met a lock, or whose connection broke off, is tried this often: it is once per
 #: batch whatever became of the tries before. Waiting for locks is what takes the time in between.
 _TRIES = 3
+#: How the names of batch writes begin that the user has named.
+NAMED = "write:"
 #: Not there: the schema, a table, a function.
 _OUTDATED = {"3F000", "42P01", "42883", "42703"}
 #: Classes of SQLSTATEs that speak of the moment, not of the statement.
@@ -54,11 +64,13 @@ class SinkStore:
         with _translated("rows could not be staged"), self._connection.cursor() as cursor:
             cursor.adbc_ingest("spark_staging", batch, mode="append", db_schema_name="queen")
 
-    def publish(self, query_id: str, batch_id: int, stages: Sequence[Stage]) -> Published:
+    def publish(
+        self, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
+    ) -> Published:
         """Make messages of the stages, once per query and batch."""
         ids = ",".join(stage.id for stage in stages)
         counts = ",".join(str(stage.rows) for stage in stages)
-        row = self._fetch("publish_staged", query_id, batch_id, ids, counts)
+        row = self._fetch("publish_staged", query_id, batch_id, ids, counts, digest)
         return Published(*row)
 
     def discard(self, stages: Sequence[Stage]) -> None:
@@ -87,13 +99,17 @@ def open_store(url: str) -> Iterator[SinkStore]:
         yield store
 
 
-def publish(url: str, query_id: str, batch_id: int, stages: Sequence[Stage]) -> Published:
-    """Publish a batch; what passes by itself is tried again."""
+def publish(
+    url: str, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
+) -> Published:
+    """Publish a batch; what passes by itself is tried again. `digest` None: not compared."""
+    is_named = query_id.startswith(NAMED)
+    hint = "give this write a writeId of its own, or write the same rows again" if is_named else ""
     for left in reversed(range(_TRIES)):
-        with _translated("the batch was not published"):
+        with _translated("the batch was not published", hint):
             try:
                 with open_store(url) as store:
-                    return store.publish(query_id, batch_id, stages)
+                    return store.publish(query_id, batch_id, stages, digest)
             except adbc.Error as error:
                 if left == 0 or not _is_passing(error):
                     raise
@@ -107,18 +123,20 @@ def _is_passing(error: Any) -> bool:
 
 
 @contextmanager
-def _translated(what: str) -> Iterator[None]:
+def _translated(what: str, hint: str = "") -> Iterator[None]:
     try:
         yield
     except adbc.Error as error:
-        _raise(what, error)
+        _raise(what, error, hint)
 
 
-def _raise(what: str, error: Any) -> NoReturn:
+def _raise(what: str, error: Any, hint: str) -> NoReturn:
     reason = _reason(error)
     if error.sqlstate == QUEUE_FULL:
         hint = "let its consumers catch up or raise its maxSize, then run the batch again"
         raise StorageRejected(f"{what}: {reason}; {hint}") from error
+    if error.sqlstate == BATCH_CHANGED:
+        raise Conflict(f"{what}: {reason}; {hint or changed_batch_hint()}") from error
     if error.sqlstate == STAGED_ROWS_LOST:
         hint = "the database was restarted meanwhile, or they are a day old; run the batch again"
         raise StorageUnavailable(f"{what}: {reason}; {hint}") from error

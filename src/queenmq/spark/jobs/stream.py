@@ -117,15 +117,16 @@ class StreamJob:
         sink = self.definition.sink
         if sink.queue is not None:
             rows = by_partition(query.to_messages(results))
-            options = {"url": self.url, "queue": sink.queue, "sortWithin": "sorted_by"}
+            options = {"url": self.url, "queue": sink.queue, "sortWithin": ",".join(query.order)}
             writer = rows.writeStream.format("queen").options(**options)
         else:
             path = sink.lake or ""
 
             def append(rows: DataFrame, batch: int) -> None:
-                append_once(rows, path, f"results:{checkpoint.query_id()}", batch)
+                writer = f"results:{checkpoint.query_id()}"
+                append_once(rows, path, writer, batch, identity=query.identity)
 
-            writer = query.to_table(results).writeStream.foreachBatch(append)
+            writer = query.to_rows(results).writeStream.foreachBatch(append)
         writer = writer.option("checkpointLocation", self.definition.checkpoint)
         writer = writer.queryName(self.definition.name).outputMode("append")
         interval = spark_interval(milliseconds(self.definition.trigger))

@@ -11,7 +11,7 @@ SELECT set_config('default_transaction_isolation', 'read committed', false),
 -- name: publish_staged
 SELECT is_repeat, stored, duplicates, queued
 FROM queen.publish_staged($1::text, $2::bigint, string_to_array($3::text, ',')::uuid[],
-                          string_to_array($4::text, ',')::bigint[])
+                          string_to_array($4::text, ',')::bigint[], $5::bigint)
 
 -- name: discard_staged
 SELECT queen.discard_staged(string_to_array($1::text, ',')::uuid[])

@@ -109,7 +109,9 @@ class Aside:
             writer.mode("append").options(url=self._query.url, queue=late.queue).save()
         elif late.lake is not None:
             table = rows.select(*_ABOUT, F.col(REASON).alias("reason"), "missed", "payload")
-            append_once(table, late.lake, f"late:{self._checkpoint.query_id()}", number)
+            writer = f"late:{self._checkpoint.query_id()}"
+            # Retention may have removed some of them since the first look.
+            append_once(table, late.lake, writer, number, identity=None)
 
 
 def _letter() -> Column:

@@ -1,20 +1,34 @@
-"""Appends the rows of a batch to a Delta table, once."""
+"""Appends the rows of a batch to a Delta table, once.
+
+The log of the table keeps the number of the writer's last batch and, for the last hundred, what
+they held. So a batch that is run again is passed over, and another one that comes under the same
+number, because the checkpoint is an older copy, is refused.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from queenmq.errors import SettingsError
+from queenmq.errors import Conflict, SettingsError
+from queenmq.spark.digests import changed_batch_hint, digest_table, digest_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: As many batches as a checkpoint of Spark keeps.
+_KEPT = 100
 
-def append_once(rows: DataFrame, path: str, writer: str, batch: int) -> None:
-    """Append, unless this writer has appended this batch or a later one already.
+
+def append_once(
+    rows: DataFrame, path: str, writer: str, batch: int, *, identity: Sequence[str] | None
+) -> None:
+    """Append, unless this writer has appended this very batch already.
 
     A writer is a stream with its checkpoint: with a new one batches are numbered anew. The rows
-    pass through the driver; they are the results of one batch.
+    pass through the driver; they are the results of one batch. `identity` are the columns that tell
+    any two rows apart; None: the same batch may come with fewer rows, and is not compared. Columns
+    whose names begin with an underscore are not written.
     """
     try:
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -24,9 +38,50 @@ def append_once(rows: DataFrame, path: str, writer: str, batch: int) -> None:
     table = rows.toArrow()
     if not table.num_rows:
         return
-    if DeltaTable.is_deltatable(path):
-        last = DeltaTable(path).transaction_version(writer)
-        if last is not None and last >= batch:
-            return
-    mark = CommitProperties(app_transactions=[Transaction(writer, batch)])
-    write_deltalake(path, table, mode="append", commit_properties=mark)
+    notes = _Notes(writer, batch, None if identity is None else digest_table(table, identity))
+    if DeltaTable.is_deltatable(path) and notes.is_written(DeltaTable(path), path):
+        return
+    mark = CommitProperties(
+        app_transactions=[Transaction(name, version) for name, version in notes.new.items()]
+    )
+    shown = [name for name in table.column_names if not name.startswith("_")]
+    write_deltalake(path, table.select(shown), mode="append", commit_properties=mark)
+
+
+class _Notes:
+    """What the log of a table says of the batches of a writer, as names with numbers."""
+
+    def __init__(self, writer: str, batch: int, digest: int | None) -> None:
+        self._writer = writer
+        self._batch = batch
+        #: What the commit of this batch has to note.
+        self.new = {writer: batch}
+        #: The place of a batch is that of one a hundred earlier, so its number is part of it.
+        self._digest = None if digest is None else digest_texts([f"{batch}/{digest}".encode()])
+        if self._digest is not None:
+            self.new |= {self._place: self._digest, self._since: batch}
+
+    @property
+    def _place(self) -> str:
+        return f"{self._writer}/digest/{self._batch % _KEPT}"
+
+    @property
+    def _since(self) -> str:
+        """The first batch whose digest was noted; those of older versions have none."""
+        return f"{self._writer}/digests"
+
+    def is_written(self, table: Any, path: str) -> bool:
+        """Whether the table has this batch; an error if it has another one of this number."""
+        since = None if self._digest is None else table.transaction_version(self._since)
+        if since is not None:
+            self.new[self._since] = since
+        last = table.transaction_version(self._writer)
+        if last is None or last < self._batch:
+            return False
+        is_noted = since is not None and self._batch >= since
+        if is_noted and table.transaction_version(self._place) != self._digest:
+            raise Conflict(
+                f"batch {self._batch} is not the one that was written to {path} before;"
+                f" {changed_batch_hint()}"
+            )
+        return True

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from queenmq.spark.streams.definition import Definition, Window, milliseconds
 from queenmq.spark.streams.durations import spark_interval
 from queenmq.spark.streams.expressions import Expressions, parse_field
+from queenmq.spark.streams.rows import PLACE, SEQ, SOURCE, number_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,6 +22,8 @@ OBSERVATION = "queen"
 #: Why a message cannot be used; NULL: it can.
 REASON = "_reason"
 _KEY = "_key"
+#: Of a stream without a window: where each of its results comes from.
+_ORIGIN = ("message_id", "created_at", SOURCE, SEQ, PLACE, _KEY)
 _TIME = "_time"
 _WINDOW = "_window"
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
@@ -99,7 +102,7 @@ class Query:
         usable = prepared.where(F.col(REASON).isNull())
         window = self.definition.window
         if window is None:
-            return usable.select("message_id", "created_at", _KEY, *self._selected(prepared))
+            return self._results_by_message(usable)
         expressions = self._expressions(prepared)
         aggregates = [
             expressions.aggregate(f"aggregations.{name}", text).alias(name)
@@ -115,32 +118,70 @@ class Query:
             *self.definition.aggregations,
         )
 
+    def _results_by_message(self, usable: DataFrame) -> DataFrame:
+        """One row per message, or as many as an expression such as `explode` makes of it."""
+        return number_rows(
+            usable.select(
+                "message_id",
+                "created_at",
+                F.col("partition_id").alias(SOURCE),
+                F.col("seq").alias(SEQ),
+                _KEY,
+                *self._selected(usable),
+            )
+        )
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns of `to_messages` that the rows of a key are sorted by.
+
+        Times never go back within a partition, so its messages keep the order of `seq`, also where
+        messages of several partitions meet in a key.
+        """
+        if self.definition.window is None:
+            return ("created_at", SOURCE, SEQ, PLACE)
+        return ("window_end",)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns of `results` that tell any two rows apart, and are the same each time."""
+        if self.definition.window is None:
+            return ("message_id", PLACE)
+        keys = ("key",) if self.definition.key is not None else ()
+        return ("window_start", "window_end", *keys)
+
     def to_messages(self, results: DataFrame) -> DataFrame:
         """Results as rows for a queue; the same result always has the same transaction id."""
         name = F.lit(self.definition.name)
         default = F.lit(_DEFAULT_PARTITION)
         if self.definition.window is None:
-            columns = [n for n in results.columns if n not in ("message_id", "created_at", _KEY)]
+            columns = [n for n in results.columns if n not in _ORIGIN]
             payload = F.col("payload") if not self.definition.select else _json(columns)
+            # The first row of a message is named after it alone, as if it were the only one.
+            place = F.when(F.col(PLACE) > 0, F.col(PLACE).cast("string"))
             return results.select(
                 (F.col(_KEY) if self.definition.key is not None else default).alias("partition"),
                 payload.alias("payload"),
-                F.concat_ws("/", name, "message_id").alias("transaction_id"),
-                F.col("created_at").alias("sorted_by"),
+                F.concat_ws("/", name, "message_id", place).alias("transaction_id"),
+                *self.order,
             )
         times = [F.date_format(edge, _ISO) for edge in ("window_start", "window_end")]
         return results.select(
             (F.col("key") if self.definition.key is not None else default).alias("partition"),
             _json(results.columns).alias("payload"),
             F.concat_ws("/", name, *times).alias("transaction_id"),
-            F.col("window_end").alias("sorted_by"),
+            *self.order,
         )
 
-    def to_table(self, results: DataFrame) -> DataFrame:
-        """Results as rows for the lake."""
+    def to_rows(self, results: DataFrame) -> DataFrame:
+        """Results as rows for the lake, with the columns of their identity."""
         if self.definition.window is not None:
             return results
-        return results.withColumnRenamed(_KEY, "key")
+        return results.withColumnRenamed(_KEY, "key").drop(SOURCE, SEQ)
+
+    def to_table(self, results: DataFrame) -> DataFrame:
+        """Results as they will be in the lake."""
+        return self.to_rows(results).drop(PLACE)
 
     def too_late(self, prepared: DataFrame, watermark_ms: int) -> DataFrame:
         """Messages that a batch with this watermark left out of windows, with those windows."""

@@ -1,8 +1,8 @@
 -- Publish what the tasks of one Spark batch have staged: all of it in this transaction, and once per batch.
 --
 -- Arguments: who writes and which batch (see queen.spark_commits); the stages in the order of their tasks,
--- and how many messages each has.
--- Result: is_repeat, the batch was published before and nothing was done; otherwise how many messages were
+-- and how many messages each has; the digest of all of them, NULL for one that is not to be compared.
+-- Result: is_repeat, the same batch was published before and nothing was done; otherwise how many messages were
 -- stored, were duplicates of stored ones, or were queued behind operations that wait in their partitions.
 -- Within a partition the order is that of the stages, then of their lists. The staged rows are gone then.
 -- Tables: spark_commits (insert, delete), spark_staging (delete), those of ensure_partitions, store_staged and
@@ -11,13 +11,15 @@
 -- ensure_partitions; all lookup rows in partition id order, held to commit; where operations wait as
 -- queue_push; the bounded queues as queue_rooms. Because the lookup rows are held, whether operations wait is
 -- asked once: what is queued later runs after this commit.
--- Errors: QN020 staged rows are missing; QN002 a queue is at its maxSize; QN003 too many operations wait in a
+-- Errors: QN021 another batch of this number was published, or may have been, since the notes of that time are
+-- gone; QN020 staged rows are missing; QN002 a queue is at its maxSize; QN003 too many operations wait in a
 -- partition; those of ensure_partitions. Nothing is published then.
 CREATE OR REPLACE FUNCTION queen.publish_staged(
     p_query_id text,
     p_batch_id bigint,
     p_stage_ids uuid[],
     p_stage_counts bigint[],
+    p_digest bigint,
     OUT is_repeat boolean,
     OUT stored bigint,
     OUT duplicates bigint,
@@ -34,17 +36,30 @@ DECLARE
     v_ids uuid[];
     v_locked bigint;
     v_behind uuid[];
+    v_before record;
 BEGIN
     stored := 0;
     duplicates := 0;
     queued := 0;
-    INSERT INTO queen.spark_commits (query_id, batch_id, messages)
-    VALUES (p_query_id, p_batch_id, c_expected)
+    INSERT INTO queen.spark_commits (query_id, batch_id, messages, digest)
+    VALUES (p_query_id, p_batch_id, c_expected, p_digest)
     ON CONFLICT (query_id, batch_id) DO NOTHING;
     is_repeat := NOT FOUND;
     IF is_repeat THEN
+        SELECT c.messages, c.digest INTO v_before FROM queen.spark_commits c
+        WHERE c.query_id = p_query_id AND c.batch_id = p_batch_id;
+        IF v_before.digest IS NOT NULL AND p_digest IS NOT NULL
+           AND (v_before.messages <> c_expected OR v_before.digest <> p_digest) THEN
+            RAISE EXCEPTION 'batch % was published before with % other rows, and has % now',
+                p_batch_id, v_before.messages, c_expected USING ERRCODE = 'QN021';
+        END IF;
         PERFORM queen.discard_staged(p_stage_ids);
         RETURN;
+    END IF;
+    IF EXISTS (SELECT FROM queen.spark_commits
+               WHERE query_id = p_query_id AND batch_id > p_batch_id + c_batches_kept) THEN
+        RAISE EXCEPTION 'batch % is more than % batches older than the last one that was published',
+            p_batch_id, c_batches_kept USING ERRCODE = 'QN021';
     END IF;
     DELETE FROM queen.spark_commits WHERE query_id = p_query_id AND batch_id < p_batch_id - c_batches_kept;
 

@@ -1,0 +1,67 @@
+"""Pure: a digest of rows that tells whether a batch that is run again is the same batch.
+
+Rows may come in another order and split otherwise over tasks, so their hashes are added up. A row
+that has an id of its own counts by that id: what else it holds may differ in the last digit of a
+sum without being another row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Fits into a bigint of PostgreSQL and a version of Delta's log.
+MODULUS = 1 << 62
+_BETWEEN = b"\0"
+_NULL = b"\0null"
+
+
+def digest_messages(batch: pa.RecordBatch) -> int:
+    """Of rows as the sink writes them (see sink_rows)."""
+    ids = batch.column("transaction_id")
+    columns = [batch.column("queue"), batch.column("partition"), ids]
+    missing = pa.scalar(None, pa.string())
+    for name in ("payload", "trace_id"):
+        if ids.null_count:
+            columns.append(pc.if_else(pc.is_null(ids), batch.column(name), missing))
+        else:
+            columns.append(pa.nulls(batch.num_rows, pa.string()))
+    return digest_texts(_joined(columns))
+
+
+def digest_table(table: pa.Table, columns: Sequence[str]) -> int:
+    """Of the rows of a table, by the columns that tell them apart."""
+    return digest_texts(_joined([table[name].cast(pa.string()) for name in columns]))
+
+
+def digest_texts(rows: Iterable[bytes]) -> int:
+    """The sum of the hashes of rows; equal rows count as often as they are there."""
+    return add_up(int.from_bytes(blake2b(row, digest_size=8).digest(), "big") for row in rows)
+
+
+def _joined(columns: Sequence[Any]) -> list[bytes]:
+    """Rows as bytes. Names and JSON texts have no NUL, so that no two rows look the same."""
+    texts = [column.cast(pa.binary()) for column in columns]
+    joined = pc.binary_join_element_wise(
+        *texts, _BETWEEN, null_handling="replace", null_replacement=_NULL
+    )
+    found: list[bytes] = joined.to_pylist()
+    return found
+
+
+def changed_batch_hint() -> str:
+    """What to do about a batch that is not the one that was written under its number."""
+    return (
+        "the checkpoint is older than what was written from it, or rows come out differently each"
+        " time (then see the option compareRepeats); go on with the newest checkpoint, or begin"
+        " with a new one, which writes everything again"
+    )
+
+
+def add_up(digests: Iterable[int]) -> int:
+    """The digest of rows that were digested in parts."""
+    return sum(digests) % MODULUS
