@@ -58,6 +58,11 @@ class OwnPostgres:
         self._port = _free_port()
 
     @property
+    def home(self) -> Path:
+        """The directory that holds `data`, the server's own."""
+        return self._home
+
+    @property
     def url(self) -> str:
         """Our schema's database, for the ordinary role that owns it."""
         return self.url_of("queen")

@@ -2,8 +2,9 @@
 
 A position is the number of a transaction. Everything below it has been read, nothing from it on.
 One number serves all partitions of all queues, so its size never grows. Beside it a stream keeps
-what tells whether messages were removed unread (`count`, `queues`), its own name (`query`), and, in
-the end of its first batch, where that batch began.
+what tells whether messages were removed unread (`count`, `queues`, `seen`), whether the database is
+still the one that was read (`database`, `mark`), its own name (`query`), and, in the end of its
+first batch, where that batch began.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ class Position:
     count: int | None = None
     #: Which queues were counted.
     queues: str | None = None
+    #: The horizon when this position was taken: what was deleted before was seen then.
+    seen: int | None = None
+    #: Where it was taken, and what was noted there; see history.py.
+    database: str | None = None
+    mark: int | None = None
     query: str | None = None
     #: The very first one of a stream. Spark asks for it again when the first batch has to be
     #: repeated, and `latest` then is another place.
@@ -57,6 +63,9 @@ class Position:
             "xid": str(self.xid),
             "count": None if self.count is None else str(self.count),
             "queues": self.queues,
+            "seen": None if self.seen is None else str(self.seen),
+            "database": self.database,
+            "mark": None if self.mark is None else str(self.mark),
             "query": self.query,
             "initial": True if self.is_initial else None,
             "start": self.start.to_json() if self.start else None,
@@ -71,6 +80,9 @@ class Position:
             xid=_xid(values.get("xid"), "the checkpoint"),
             count=None if values.get("count") is None else int(values["count"]),
             queues=values.get("queues"),
+            seen=None if values.get("seen") is None else int(values["seen"]),
+            database=values.get("database"),
+            mark=None if values.get("mark") is None else int(values["mark"]),
             query=values.get("query"),
             is_initial=bool(values.get("initial")),
             start=cls.from_json(start) if start else None,
@@ -99,6 +111,13 @@ def missing_messages(start: Position, end: Position, queues: str, found: int) ->
     if start.count is None or end.count is None or not start.queues == end.queues == queues:
         return 0
     return max(0, end.count - start.count - found)
+
+
+def has_gone_back(start: Position, end: Position) -> bool:
+    """Whether fewer messages were ever stored at the end of a batch than at its start."""
+    if start.count is None or end.count is None or start.queues != end.queues:
+        return False
+    return end.count < start.count
 
 
 def digest(ids: Iterable[UUID]) -> str:

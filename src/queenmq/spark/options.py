@@ -37,6 +37,8 @@ NAMES = (
     "pushDown",
     "includeXid",
     "openTransactionWarningSeconds",
+    "retrySeconds",
+    "continuesDatabase",
     "includeArchive",
     "archivePath",
 )
@@ -97,6 +99,10 @@ class ReadOptions:
     push_down: bool
     include_xid: bool
     warn_after_s: int
+    #: How long to wait for a database that was there and is away.
+    retry_s: int
+    #: Positions that were taken in this database hold in that of the URL, too.
+    continues_database: str | None
     #: The lake whose messages are read as well; None: live ones only.
     archive: str | None
 
@@ -120,6 +126,8 @@ def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -
         push_down=_flag(values, "pushDown", False),
         include_xid=_flag(values, "includeXid", False),
         warn_after_s=_number(values, "openTransactionWarningSeconds", 60, low=0) or 0,
+        retry_s=_number(values, "retrySeconds", 60, low=0) or 0,
+        continues_database=values.get("continuesDatabase"),
         archive=_archive(values),
     )
 

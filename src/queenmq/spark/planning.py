@@ -19,6 +19,7 @@ from queenmq.errors import NotFound
 from queenmq.spark.database import Database
 from queenmq.spark.offsets import DataLoss
 from queenmq.spark.options import ReadOptions, Scope
+from queenmq.spark.outages import insist
 from queenmq.spark.schema import partition_ids, to_batches
 from queenmq.spark.selection import Selection
 from queenmq.spark.sql_text import Sql, fill, load
@@ -137,9 +138,15 @@ def read_split(split: InputPartition, options: ReadOptions) -> Iterator[pa.Recor
     calm_garbage_collector()
     more = Sql("".join(_more(options)))
     statement = fill(load("read")["messages"], selection=split.selection.condition(), more=more)
-    with Database(options.url) as database:
-        messages = database.table(statement)
-        names = database.table(fill(load("read")["names"], partitions=partition_ids(messages)))
+
+    def fetch() -> tuple[pa.Table, pa.Table]:
+        with Database(options.url) as database:
+            messages = database.table(statement)
+            names = fill(load("read")["names"], partitions=partition_ids(messages))
+            return messages, database.table(names)
+
+    # The driver has just planned this, so the database is worth waiting for.
+    messages, names = insist(fetch, options.retry_s)
     batches = to_batches(messages, names, options)
     missing = (split.messages or 0) - sum(batch.num_rows for batch in batches)
     if missing > 0 and options.fail_on_data_loss:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from queenmq.clock import now_ms
 from queenmq.errors import StorageRejected, StorageUnavailable
 from queenmq.spark.database import Database
+from queenmq.spark.holders import Holders
 from queenmq.spark.offsets import (
     Position,
     Start,
@@ -31,11 +33,11 @@ from queenmq.spark.offsets import (
     missing_messages,
 )
 from queenmq.spark.options import ReadOptions
+from queenmq.spark.outages import Outages
 from queenmq.spark.planning import Queues, count, find_queues, horizon, lost, plan, read_split
 from queenmq.spark.selection import Selection
 from queenmq.spark.sql_text import fill, load
-
-logger = logging.getLogger(__name__)
+from queenmq.spark.stream_history import StreamHistory
 
 #: Counting a lag ends here.
 LAG_MAX = 1_000_000
@@ -62,9 +64,11 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: Position and lag as they were told last, and when.
         self._published: tuple[int, int] | None = None
         self._published_ms = 0.0
-        #: The open transaction that messages wait for, and those that were warned of.
-        self._holder: str | None = None
-        self._warned: set[str] = set()
+        self._holders = Holders(options.warn_after_s)
+        self._outages = Outages(options.retry_s)
+        #: The database has answered once, so it is worth waiting for.
+        self._was_there = False
+        self._history = StreamHistory(options)
         self._horizon: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -83,20 +87,34 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch may go; the start itself if there is nothing to read."""
         first = Position.from_json(start)
-        end = self._ask(lambda database: self._next(database, first, limit))
+        # Without an end to reach, the query goes on meanwhile and its progress says why.
+        is_endless = self._target is None
+        try:
+            question = partial(self._next, first=first, limit=limit)
+            end = self._try(question) if is_endless else self._ask(question)
+        except StorageUnavailable as error:
+            if not (is_endless and self._was_there):
+                raise
+            threading.Event().wait(self._outages.begin(error))
+            return start
         if end is not None:
             return end.to_json()
-        if self._target is None:
+        if is_endless:
             # Spark asks again at once where nothing is new; the database need not hear of it.
             threading.Event().wait(IDLE_S)
         return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For the progress of the query: the horizon, and who holds it."""
+        """For the progress of the query: the horizon, and what it waits for."""
         if self._horizon is None:
             return None
         report = {"xid": str(self._horizon)}
-        return report | {"waitsFor": self._holder} if self._holder else report
+        waits_for = self._outages.text or self._holders.text
+        if waits_for:
+            report["waitsFor"] = waits_for
+        if self._outages.count:
+            report["outages"] = str(self._outages.count)
+        return report
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a batch; the same rows whenever it is asked."""
@@ -112,7 +130,9 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """A batch is done: tell where the stream stands, if it has a group to tell it for."""
         position = Position.from_json(end)
-        self._ask(lambda database: self._publish(database, position))
+        # What is told here is for people; a database that is away is met by the next batch.
+        with contextlib.suppress(StorageUnavailable):
+            self._try(lambda database: self._publish(database, position))
 
     def stop(self) -> None:
         """Let the connection go."""
@@ -121,44 +141,77 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._database = None
 
     def _ask(self, question: Callable[[Database], Answer]) -> Answer:
-        """Once more over a new connection if the kept one has gone; questions may be repeated."""
+        """The answer, also if the database has to be waited for; questions may be repeated."""
+        while True:
+            try:
+                return self._try(question)
+            except StorageUnavailable as error:
+                if not self._was_there:
+                    raise
+                threading.Event().wait(self._outages.begin(error))
+
+    def _try(self, question: Callable[[Database], Answer]) -> Answer:
+        """Once more over a new connection if the kept one has gone."""
         if self._database is not None:
             try:
-                return question(self._database)
+                return self._answer(question, self._database)
             except StorageUnavailable:
                 self.stop()
         self._database = Database(self._options.url)
-        return question(self._database)
+        self._history.look_again()
+        return self._answer(question, self._database)
+
+    def _answer(self, question: Callable[[Database], Answer], database: Database) -> Answer:
+        answer = question(database)
+        self._was_there = True
+        self._outages.end()
+        return answer
 
     def _initial(self, database: Database) -> Position:
         queues = find_queues(database, self._options.scope)
-        start = Position(self._first(database, queues), query=uuid4().hex, is_initial=True)
+        query = uuid4().hex
+        # First: what is deleted from now on is later than this.
+        seen = horizon(database)
+        start = Position(
+            self._first(database, queues),
+            seen=seen,
+            database=self._history.begin(database),
+            query=query,
+            is_initial=True,
+        )
         return self._counted(database, queues, start)
 
     def _next(self, database: Database, first: Position, limit: ReadLimit) -> Position | None:
         """The end of the next batch; None: there is nothing to read."""
         self._check_publishing(database)
         queues = find_queues(database, self._options.scope)
-        self._horizon = newest = horizon(database)
-        self._look_for_holder(database, queues, newest)
+        self._horizon = seen = newest = horizon(database)
+        self._history.check(database, first, seen)
+        self._holders.look(database, queues.selection, newest)
         if self._target is not None:
             newest = min(newest, self._target)
         selection = queues.selection.between(first.xid, newest)
         end = None if selection.is_empty else _end(database, selection, limit)
+        if end is not None or first.queues != _digest(queues):
+            self._history.check_deleted(database, first)
         if end is None:
             # Spark commits a batch when it begins the next one; there may be none for long.
             self._publish(database, first)
             return None
-        position = Position(end, query=first.query, start=first if first.is_initial else None)
+        position = self._history.note(database, first, end, seen)
         if self._is_counted and end < newest and first.queues == _digest(queues):
             # Behind by far: all that waits was counted when the reader began, and will be
             # again when it has caught up. Until then the batch alone is.
             return _continued(database, selection.between(first.xid, end), first, position)
-        return self._counted(database, queues, position)
+        counted = self._counted(database, queues, position)
+        self._history.check_count(first, counted)
+        return counted
 
     def _tasks(
         self, database: Database, first: Position, last: Position
     ) -> Sequence[InputPartition]:
+        self._history.check(database, last, horizon(database))
+        self._history.check_deleted(database, first)
         queues = find_queues(database, self._options.scope)
         selection = queues.selection.between(first.xid, last.xid)
         found = plan(database, selection, pieces=self._options.min_partitions)
@@ -235,35 +288,6 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 " queen.spark_positions; grant that, or leave the option out"
             )
         self._may_publish = True
-
-    def _look_for_holder(self, database: Database, queues: Queues, newest: int) -> None:
-        """Warn once of each transaction that has kept messages waiting for long."""
-        self._holder = None
-        above = replace(queues.selection, start=newest)
-        if above.is_empty:
-            return
-        statement = fill(load("read")["holder"], selection=above.condition())
-        for row in database.rows(statement):
-            if (row["age_s"] or 0) < self._options.warn_after_s:
-                continue
-            self._holder = _holder_text(row)
-            name = f"{row['pid']} {row['name']}"
-            if name not in self._warned:
-                self._warned.add(name)
-                logger.warning(
-                    "new messages wait for an open transaction: %s",
-                    self._holder,
-                    extra={
-                        "event": "spark_horizon_held",
-                        "holder_pid": row["pid"],
-                        "holder": row["name"],
-                        "age_s": row["age_s"],
-                    },
-                )
-
-
-def _holder_text(row: Mapping[str, Any]) -> str:
-    return f"pid {row['pid']}, {row['name']}, open for {row['age_s']} s"
 
 
 def _end(database: Database, selection: Selection, limit: ReadLimit) -> int | None:

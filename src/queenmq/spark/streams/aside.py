@@ -109,9 +109,9 @@ class Aside:
             writer.mode("append").options(url=self._query.url, queue=late.queue).save()
         elif late.lake is not None:
             table = rows.select(*_ABOUT, F.col(REASON).alias("reason"), "missed", "payload")
-            writer = f"late:{self._checkpoint.query_id()}"
+            who = f"late:{self._checkpoint.query_id()}"
             # Retention may have removed some of them since the first look.
-            append_once(table, late.lake, writer, number, identity=None)
+            append_once(table, late.lake, who, number, identity=None)
 
 
 def _letter() -> Column:

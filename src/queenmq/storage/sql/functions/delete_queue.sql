@@ -1,6 +1,6 @@
 -- Remove a queue with its partitions, messages, waiting operations, cursors, dead letters, traces and
 -- remembered starts.
--- Result: whether it existed.
+-- Result: whether it existed. If it had messages, queen.deleted_queues keeps its name for three months.
 -- Locks: the queue's row first, so that nobody adds a partition; then metadata rows in key order; its operations;
 -- then the lookup rows in partition id order, so that a push in flight is stored and removed, and a later one
 -- finds the partition gone; then the cursor rows.
@@ -29,6 +29,13 @@ BEGIN
     DELETE FROM queen.dead_letter_queue WHERE queue_id = v_queue_id;
     DELETE FROM queen.message_traces WHERE partition_id = ANY (v_partition_ids);
     DELETE FROM queen.removed_messages WHERE partition_id = ANY (v_partition_ids);
+    INSERT INTO queen.deleted_queues (id, name, namespace, task, last_xid)
+    SELECT q.id, q.name, q.namespace, q.task, m.xid
+    FROM queen.queues q
+    CROSS JOIN LATERAL (SELECT m.xid FROM queen.messages m WHERE m.queue_id = q.id
+                        ORDER BY m.xid DESC LIMIT 1) m
+    WHERE q.id = v_queue_id;
+    DELETE FROM queen.deleted_queues WHERE deleted_at < now() - interval '90 days';
     -- One that was queued since the first look and is being run waits for us, and then finds its partition
     -- gone (run_operations).
     DELETE FROM queen.operation_queue WHERE id IN (
