@@ -13,11 +13,15 @@ import asyncpg
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from queenmq.errors import InvalidRequest
 from queenmq.spark.jobs.audit.job import Audit
 from queenmq.spark.jobs.choice import Choice
 from queenmq.spark.jobs.job import Silent, Summary
+from queenmq.spark.lake import Lake
+from queenmq.spark.lake.layout import SPARK_SCHEMA
+from queenmq.spark.lake.table import open_table
 from tests.isolation.sessions import Want, ack, acks_of, pop
 from tests.support.archive import run_archive
 from tests.support.feed import Feed
@@ -32,11 +36,13 @@ def found(summary: Summary) -> set[tuple[str, str]]:
     return {(row[check], row[partition]) for row in table.rows}
 
 
-def detail(summary: Summary, partition: str) -> str:
+def detail(summary: Summary, partition: str, check: str | None = None) -> str:
     table = summary.tables["first findings"]
-    place, text = table.columns.index("partition"), table.columns.index("detail")
-    (row,) = [row for row in table.rows if row[place] == partition]
-    return str(row[text])
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    (row,) = [
+        row for row in rows if row["partition"] == partition and check in (None, row["check"])
+    ]
+    return str(row["detail"])
 
 
 async def consume(session: asyncpg.Connection, partition_id: UUID, steps: int) -> None:
@@ -262,8 +268,8 @@ def test_a_message_removed_before_it_was_archived_is_no_finding_and_one_lost_lat
 
     DeltaTable(f"{lake}/manifest").update({"messages": "6"}, predicate="partition = 'holed'")
     summary = audit.run(spark, Silent())
-    assert found(summary) == {("marks", "holed")}
-    assert "6 messages were verified, but the lake has 5" in detail(summary, "holed")
+    assert found(summary) == {("marks", "holed"), ("manifest", "holed")}
+    assert "6 messages were verified, but the lake has 5" in detail(summary, "holed", "marks")
 
     shutil.rmtree(f"{lake}/manifest")
     assert found(audit.run(spark, Silent())) == {
@@ -271,6 +277,32 @@ def test_a_message_removed_before_it_was_archived_is_no_finding_and_one_lost_lat
     }
     feed.execute("DELETE FROM queen.archive_marks")
     assert audit.run(spark, Silent()).is_ok, "what is not marked need not be verified"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", ["altered", "twice"])
+def test_a_lake_that_changed_is_found_also_when_the_live_messages_are_gone(
+    lake: str, feed: Feed, spark: SparkSession, database_url: str, tmp_path: Path, fault: str
+) -> None:
+    feed.execute(
+        "UPDATE queen.partition_lookup SET first_seq = last_seq + 1, last_message_id = NULL"
+    )
+    feed.execute("DELETE FROM queen.messages")
+    (file,) = open_table(Lake.at(lake)).files()
+    path = f"{lake}/messages/{file.path}"
+    rows = spark.read.schema(SPARK_SCHEMA).parquet(path)
+    one = (F.col("partition") == "changed") & (F.col("seq") == 2)
+    if fault == "twice":
+        rows = rows.unionAll(rows.where(one))
+    else:
+        rows = rows.withColumn("payload", F.when(one, F.lit("0")).otherwise(F.col("payload")))
+    rows.coalesce(1).write.parquet(str(tmp_path / "new"))
+    (new,) = (tmp_path / "new").glob("*.parquet")
+    # Spark trusts the checksum beside a file.
+    Path(path).with_name(f".{Path(path).name}.crc").unlink(missing_ok=True)
+    shutil.move(new, path)
+    summary = Audit(Choice(database_url), lake=lake).run(spark, Silent())
+    assert found(summary) == {("manifest", "changed")}
 
 
 def test_findings_cannot_be_written_without_a_lake(database_url: str) -> None:

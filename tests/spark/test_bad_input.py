@@ -185,7 +185,7 @@ def test_a_server_that_was_restarted_in_between_publishes_the_batch(server: OwnP
 
 def test_a_planned_read_outlives_a_restart(server: OwnPostgres) -> None:
     publish(server.url, "stream:test", 0, [stage(server.url, 100)])
-    plan = reader(server.url)
+    plan = reader(server.url, retrySeconds="0")
     (split,) = plan.partitions()
     server.kill()
     with pytest.raises(StorageUnavailable, match="cannot use PostgreSQL at") as error:

@@ -116,6 +116,12 @@ class Archive:
 
         return cls(open_table(Lake.at(path)))
 
+    def check(self, database: Database, continues: str | None) -> None:
+        """Fail if the lake is not one of this database: its positions would hide live messages."""
+        from queenmq.spark.lake.origin import check_origin
+
+        check_origin(database, self._table, continues=continues)
+
     def find(self, database: Database, scope: Scope, only: Collection[str] | None) -> Found:
         """The queues of the options. One that is named has to be live or in the lake."""
         live = {row["name"]: UUID(row["id"]) for row in _look_up(database, scope)}

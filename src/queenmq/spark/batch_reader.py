@@ -51,6 +51,7 @@ class QueenBatchReader(DataSourceReader):
         The lake was opened first: its positions are below every horizon that is asked for later.
         """
         scope, pushed = self._options.scope, self._pushed
+        archive.check(database, self._options.continues_database)
         found = archive.find(database, scope, pushed.queues)
         end = horizon(database)
         bounds = _bounded(self._bounds(Selection(())), self._options, end)

@@ -70,13 +70,17 @@ class Outages:
         return 0.0 if self._since_ms is None else (self._clock_ms() - self._since_ms) / 1000
 
 
-def insist(action: Callable[[], Answer], bound_s: float) -> Answer:
-    """Do something that may be repeated, again and again while the database is away."""
+def insist(
+    action: Callable[[], Answer],
+    bound_s: float,
+    on: type[StorageUnavailable] = StorageUnavailable,
+) -> Answer:
+    """Do something that may be repeated, again and again while it fails like this."""
     outages, pause = Outages(bound_s), threading.Event()
     while True:
         try:
             answer = action()
-        except StorageUnavailable as error:
+        except on as error:
             pause.wait(outages.begin(error))
         else:
             outages.end()

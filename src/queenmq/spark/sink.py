@@ -28,7 +28,7 @@ from queenmq.spark.digests import add_up, digest_messages
 from queenmq.spark.sink_lists import make_lists
 from queenmq.spark.sink_options import SinkOptions, parse_sink_options
 from queenmq.spark.sink_rows import checked_batches
-from queenmq.spark.sink_store import NAMED, Stage, open_store
+from queenmq.spark.sink_store import NAMED, Stage, Stager, open_store
 from queenmq.spark.worker_process import calm_garbage_collector
 
 logger = logging.getLogger(__name__)
@@ -116,20 +116,17 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
     rows, digests = 0, [0]
     context = TaskContext.get()
     query_id = context.getLocalProperty(_QUERY_ID) if context else None
-    with contextlib.ExitStack() as stack:
-        store = None
+    with Stager(options.url, options.retry_s) as stager:
         try:
             checked = _digested(checked_batches(batches, options), digests)
             for batch, messages in make_lists(checked, stage_id):
-                # Not before there is a row: most tasks of a small batch have none.
-                store = store or stack.enter_context(open_store(options.url))
-                store.stage(batch)
+                stager.stage(batch)
                 rows += messages
         except BaseException:
-            if store and rows:
+            if rows:
                 # Else the sweep does it. What went wrong is told, not this.
                 with contextlib.suppress(Exception):
-                    store.discard([Stage(str(stage_id), rows)])
+                    stager.store.discard([Stage(str(stage_id), rows)])
             raise
     return StagedRows(str(stage_id), rows, query_id, add_up(digests))
 
@@ -155,7 +152,9 @@ def _publish(options: SinkOptions, query_id: str, batch_id: int, messages: Messa
     if not stages:
         return
     digest = add_up(one.digest for one in _staged(messages)) if options.compares_repeats else None
-    published = sink_store.publish(options.url, query_id, batch_id, stages, digest)
+    published = sink_store.publish(
+        options.url, query_id, batch_id, stages, digest, retry_s=options.retry_s
+    )
     if published.is_repeat:
         logger.warning("batch %d of %s was published before; nothing added", batch_id, query_id)
     else:

@@ -26,7 +26,9 @@ _OPTIONS = (
     "deadLetterQueue",
     "writeId",
     "compareRepeats",
+    "retrySeconds",
 )
+_RETRY_S = 60
 #: Spark hands its own options on.
 _SPARKS_OWN = {"checkpointlocation", "queryname"}
 #: Spark's types that have no order.
@@ -49,6 +51,8 @@ class SinkOptions:
     write_id: str | None = None
     #: A batch that was published before has to hold the same rows when it is run again.
     compares_repeats: bool = True
+    #: How long to wait for a database that was there and is away.
+    retry_s: int = _RETRY_S
 
 
 def parse_sink_options(
@@ -76,6 +80,7 @@ def parse_sink_options(
         _name(given, "deadLetterQueue"),
         _write_id(given, is_stream=is_stream),
         _compares_repeats(given),
+        _retry_s(given),
     )
 
 
@@ -163,6 +168,13 @@ def _compares_repeats(given: Mapping[str, str]) -> bool:
     if choice not in ("true", "false"):
         raise InvalidRequest(f"option compareRepeats is {choice!r}; use true or false")
     return choice == "true"
+
+
+def _retry_s(given: Mapping[str, str]) -> int:
+    text = given.get("retryseconds", str(_RETRY_S)).strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 6):
+        raise InvalidRequest(f"option retrySeconds is {text!r}; use a number of seconds from 0 on")
+    return int(text)
 
 
 def _write_id(given: Mapping[str, str], *, is_stream: bool) -> str | None:

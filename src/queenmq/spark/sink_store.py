@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import adbc_driver_postgresql.dbapi as adbc
@@ -19,17 +21,25 @@ from queenmq.errors import (
 )
 from queenmq.spark.database import connect
 from queenmq.spark.digests import changed_batch_hint
+from queenmq.spark.outages import insist
 from queenmq.spark.sql_text import load
 
-#: A publication that met a lock, or whose connection broke off, is tried this often: it is once per
-#: batch whatever became of the tries before. Waiting for locks is what takes the time in between.
+#: A publication that met a lock is tried this often: it is once per batch whatever became of the
+#: tries before. Waiting for locks is what takes the time in between.
 _TRIES = 3
+#: The server is away, or about to be.
+_AWAY = {"08", "53", "57"}
+_REPEATED = "23505"
 #: How the names of batch writes begin that the user has named.
 NAMED = "write:"
 #: Not there: the schema, a table, a function.
 _OUTDATED = {"3F000", "42P01", "42883", "42703"}
 #: Classes of SQLSTATEs that speak of the moment, not of the statement.
 _PASSING = {"08", "40", "53", "55", "57"}
+
+
+class DatabaseAway(StorageUnavailable):
+    """The server does not answer, and may do so later."""
 
 
 class Stage(NamedTuple):
@@ -55,14 +65,18 @@ class SinkStore:
         self._connection = connection
         self._sql = load("sink")
 
-    def stage(self, batch: pa.RecordBatch) -> None:
-        """Add rows to a stage.
+    def stage(self, batch: pa.RecordBatch, *, is_retry: bool = False) -> None:
+        """Add rows to a stage; a retry may find them there.
 
         A transaction of its own: one that stays open as long as the task would hold back everybody
         who reads up to the oldest open one.
         """
         with _translated("rows could not be staged"), self._connection.cursor() as cursor:
-            cursor.adbc_ingest("spark_staging", batch, mode="append", db_schema_name="queen")
+            try:
+                cursor.adbc_ingest("spark_staging", batch, mode="append", db_schema_name="queen")
+            except adbc.Error as error:
+                if not (is_retry and error.sqlstate == _REPEATED):
+                    raise
 
     def publish(
         self, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
@@ -99,10 +113,70 @@ def open_store(url: str) -> Iterator[SinkStore]:
         yield store
 
 
+class Stager:
+    """Stages the rows of one task, over a new connection where the server was restarted."""
+
+    def __init__(self, url: str, retry_s: float) -> None:
+        self._url = url
+        self._retry_s = retry_s
+        self._open: contextlib.ExitStack | None = None
+        self._store: SinkStore | None = None
+
+    def __enter__(self) -> Stager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    @property
+    def store(self) -> SinkStore:
+        """Not opened before there is a row: most tasks of a small batch have none."""
+        if self._store is None:
+            self._open = contextlib.ExitStack()
+            self._store = self._open.enter_context(open_store(self._url))
+        return self._store
+
+    def stage(self, batch: pa.RecordBatch) -> None:
+        """Add rows to the stage of the task."""
+        # A database that never answered is not waited for.
+        _ = self.store
+        tries = 0
+
+        def attempt() -> None:
+            nonlocal tries
+            tries += 1
+            try:
+                self.store.stage(batch, is_retry=tries > 1)
+            except DatabaseAway:
+                self._close()
+                raise
+
+        insist(attempt, self._retry_s, on=DatabaseAway)
+
+    def _close(self) -> None:
+        if self._open is not None:
+            with contextlib.suppress(adbc.Error):
+                self._open.close()
+        self._open = self._store = None
+
+
 def publish(
-    url: str, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
+    url: str,
+    query_id: str,
+    batch_id: int,
+    stages: Sequence[Stage],
+    digest: int | None = None,
+    *,
+    retry_s: float = 0,
 ) -> Published:
     """Publish a batch; what passes by itself is tried again. `digest` None: not compared."""
+    attempt = partial(_publish, url, query_id, batch_id, stages, digest)
+    return insist(attempt, retry_s, on=DatabaseAway)
+
+
+def _publish(
+    url: str, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
+) -> Published:
     is_named = query_id.startswith(NAMED)
     hint = "give this write a writeId of its own, or write the same rows again" if is_named else ""
     for left in reversed(range(_TRIES)):
@@ -111,9 +185,13 @@ def publish(
                 with open_store(url) as store:
                     return store.publish(query_id, batch_id, stages, digest)
             except adbc.Error as error:
-                if left == 0 or not _is_passing(error):
+                if left == 0 or _is_away(error) or not _is_passing(error):
                     raise
     raise AssertionError("unreachable")
+
+
+def _is_away(error: Any) -> bool:
+    return not error.sqlstate or error.sqlstate[:2] in _AWAY
 
 
 def _is_passing(error: Any) -> bool:
@@ -145,7 +223,8 @@ def _raise(what: str, error: Any, hint: str) -> NoReturn:
         hint = "start a broker of this version on it once, which brings its schema up to date"
         raise StorageRejected(f"{what}: {reason}; {hint}") from error
     if _is_passing(error):
-        raise StorageUnavailable(f"{what}: {reason}") from error
+        kind = DatabaseAway if _is_away(error) else StorageUnavailable
+        raise kind(f"{what}: {reason}") from error
     raise StorageRejected(f"{what}: {reason}") from error
 
 

@@ -44,6 +44,10 @@ def archive(
         bool,
         typer.Option("--take-marks", help="Let retention rely on this lake, not on another one."),
     ] = False,
+    continues_database: Annotated[
+        str | None,
+        typer.Option(help="The lake's database goes on in this one, as after pg_upgrade."),
+    ] = None,
 ) -> Job:
     """Archive messages of queues in a lake, each once, verified.
 
@@ -65,6 +69,7 @@ def archive(
             compact=compact,
             vacuum_hours=vacuum_hours,
             take_marks=take_marks,
+            continues_database=continues_database,
         )
     )
 

@@ -24,7 +24,13 @@ from queenmq.spark.jobs.job import Progress, Summary, Table
 from queenmq.spark.jobs.stopping import stop_requests
 from queenmq.spark.lake import compaction, manifest
 from queenmq.spark.lake.layout import Lake
-from queenmq.spark.lake.table import MessageTable, find_table, open_or_create, open_table
+from queenmq.spark.lake.table import (
+    MessageTable,
+    Origin,
+    find_table,
+    open_or_create,
+    open_table,
+)
 from queenmq.spark.lake.writing import as_rows_of_lake, write_files
 from queenmq.spark.options import Scope
 
@@ -52,6 +58,8 @@ class ArchiveOptions:
     vacuum_hours: int | None = None
     #: Take the marks of other lakes over.
     take_marks: bool = False
+    #: The lake's database goes on in this one.
+    continues_database: str | None = None
 
 
 @dataclass
@@ -145,6 +153,7 @@ class _Run:
     def archive(self, stop: threading.Event) -> None:
         """Everything below the horizon, batch by batch; stops between two of them."""
         queues = self._look_up()
+        self._store.check_origin(self._table, continues=self._options.continues_database)
         self._check_ahead(self._store.horizon())
         self._verify_rest(queues)
         if self._options.take_marks:
@@ -205,7 +214,7 @@ class _Run:
             return  # all of it was removed meanwhile
         positions = dict.fromkeys(batch.queues, batch.end)
         self._store.check_lock(self._lake)
-        self._table = self._table.commit(files, positions=positions)
+        self._table = self._table.commit(files, positions=positions, origin=self._note(batch.end))
         self._positions |= positions
         self.totals.commits += 1
         self.totals.files += len(files)
@@ -214,6 +223,12 @@ class _Run:
             self.totals.queues[file.queue] += file.messages
         self._tell("verifying")
         self._verify(batch, queues)
+
+    def _note(self, end: int) -> Origin | None:
+        """Have the database note what the next commit says, so that it can be known again."""
+        continues = self._options.continues_database
+        noted = self._store.check_origin(self._table, continues=continues, xid=end)
+        return None if noted.mark is None else Origin.of(noted.database, noted.mark)
 
     def _tell(self, what: str) -> None:
         self._progress.tell(f"{what}; {self.totals.messages:,} messages archived")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from queenmq.errors import Conflict
 from queenmq.spark.database import Database
+from queenmq.spark.history import Noted
 from queenmq.spark.jobs.archive_batches import Batch, Waiting
+from queenmq.spark.lake.origin import check_origin
+from queenmq.spark.lake.table import MessageTable
 from queenmq.spark.lake.tally import Tally, add_up
 from queenmq.spark.offsets import end_of_batch
 from queenmq.spark.options import Scope
@@ -67,6 +70,24 @@ class ArchiveStore:
     def queues(self, scope: Scope) -> dict[UUID, str]:
         """The queues that are meant just now, with their names."""
         return look_up(self._database, scope)
+
+    def check_origin(
+        self, table: MessageTable, *, continues: str | None, xid: int | None = None
+    ) -> Noted:
+        """Fail if this is not the database of a lake; with a position, note that it is taken."""
+        return check_origin(self._database, table, continues=continues, xid=xid)
+
+    def partitions_of(self, queues: Iterable[UUID], partitions: Sequence[str]) -> set[str]:
+        """Those of these partitions that belong to these queues."""
+        found: set[str] = set()
+        for first in range(0, len(partitions), _MARKS):
+            parameter = {
+                "queues": list(map(str, queues)),
+                "partitions": partitions[first : first + _MARKS],
+            }
+            rows = self._database.rows(self._sql["belonging"], parameter)
+            found.update(row["id"] for row in rows)
+        return found
 
     def horizon(self) -> int:
         """Every transaction below has ended."""

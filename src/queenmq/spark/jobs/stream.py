@@ -117,7 +117,12 @@ class StreamJob:
         sink = self.definition.sink
         if sink.queue is not None:
             rows = by_partition(query.to_messages(results))
-            options = {"url": self.url, "queue": sink.queue, "sortWithin": ",".join(query.order)}
+            options = {
+                "url": self.url,
+                "queue": sink.queue,
+                "sortWithin": ",".join(query.order),
+                "retrySeconds": query.retry_seconds,
+            }
             writer = rows.writeStream.format("queen").options(**options)
         else:
             path = sink.lake or ""

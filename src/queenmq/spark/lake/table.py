@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
@@ -22,9 +23,31 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Tra
 
 from queenmq.clock import unix_ms
 from queenmq.errors import Conflict, NotFound, StorageUnavailable
+from queenmq.spark.digests import digest_texts
 from queenmq.spark.lake.layout import COLUMNS, PARTITIONED_BY, DataFile, Lake, app_id
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+#: Where the log keeps the database whose messages these are, and the mark noted there last.
+_DATABASE = "queen-archive/database"
+_MARK = "queen-archive/mark"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The database of a lake's messages: its name as a number, and the mark noted there last."""
+
+    database: int
+    mark: int
+
+    @classmethod
+    def of(cls, database: str, mark: int) -> Origin:
+        """As the database calls itself."""
+        return cls(number_of(database), mark)
+
+
+def number_of(database: str) -> int:
+    """The name of a database as Delta's log can keep it."""
+    return digest_texts([database.encode()])
 
 
 class MessageTable:
@@ -54,12 +77,25 @@ class MessageTable:
         """The queue's messages of all transactions below are in this version."""
         return self._delta.transaction_version(app_id(queue_id)) or 0
 
+    @property
+    def reader(self) -> str:
+        """The name of this lake among those who note marks; see history.py."""
+        return f"lake:{self.id}"
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where its messages come from; None: nobody noted that."""
+        database = self._delta.transaction_version(_DATABASE)
+        mark = self._delta.transaction_version(_MARK)
+        return None if database is None or mark is None else Origin(database, mark)
+
     def commit(
         self,
         added: Sequence[DataFile],
         *,
         removed: Sequence[DataFile] = (),
         positions: Mapping[UUID, int] | None = None,
+        origin: Origin | None = None,
     ) -> MessageTable:
         """Add files, remove others and move positions, all at once; the table as it is then.
 
@@ -70,15 +106,16 @@ class MessageTable:
             *(_addition(file, is_change=is_change) for file in added),
             *map(_removal, removed),
         ]
+        notes = transactions(positions or {})
+        if origin is not None:
+            notes += [Transaction(_DATABASE, origin.database), Transaction(_MARK, origin.mark)]
         with delta_errors(self.lake, "written"):
             self._delta.create_write_transaction(
                 actions,
                 "append",
                 self._delta.schema(),
                 partition_by=list(PARTITIONED_BY),
-                commit_properties=CommitProperties(
-                    app_transactions=transactions(positions or {}), max_commit_retries=0
-                ),
+                commit_properties=CommitProperties(app_transactions=notes, max_commit_retries=0),
             )
         return open_table(self.lake)
 

@@ -65,6 +65,13 @@ WHERE p.queue_id = ($1::json->>'queue')::uuid AND p.id > ($1::json->>'after')::u
 ORDER BY p.id
 LIMIT 5000
 
+-- name: belonging
+-- Those of these partitions that belong to these queues: a queue that was deleted had others of the same names.
+SELECT p.id::text AS id
+FROM queen.partitions p
+WHERE p.id IN (SELECT json_array_elements_text($1::json->'partitions')::uuid)
+  AND p.queue_id IN (SELECT json_array_elements_text($1::json->'queues')::uuid)
+
 -- name: checksums
 -- Count and checksum of live messages per partition, by the rule of lake/checksum.py.
 SELECT m.partition_id::text AS partition_id, count(*) AS messages, min(m.seq) AS first_seq,

@@ -57,6 +57,10 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     fail_on_data_loss: bool = True
     #: When to name a transaction that holds the stream up.
     open_transaction_warning: str = "60 seconds"
+    #: How long to wait for a database that is away.
+    retry: str = "60 seconds"
+    #: Positions that were taken in this database hold, too.
+    continues_database: str | None = None
 
 
 class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -228,6 +232,7 @@ class _Checks:
         for name in source.partitions or []:
             self._name("source.partitions", name)
         self._duration("source.open_transaction_warning", source.open_transaction_warning)
+        self._duration("source.retry", source.retry)
         if source.group:
             self._name("source.group", source.group)
 

@@ -49,13 +49,21 @@ class Query:
             "openTransactionWarningSeconds": str(
                 milliseconds(source.open_transaction_warning) // 1000
             ),
+            "retrySeconds": self.retry_seconds,
         }
+        if source.continues_database is not None:
+            options["continuesDatabase"] = source.continues_database
         is_time = source.starting[:1].isdigit()
         options["startingTimestamp" if is_time else "startingOffsets"] = source.starting
         group = self.definition.name if source.group is None else source.group
         if group:
             options["consumerGroup"] = group
         return spark.readStream.format("queen").options(**options).load()
+
+    @property
+    def retry_seconds(self) -> str:
+        """How long to wait for a database that is away, as the option says it."""
+        return str(milliseconds(self.definition.source.retry) // 1000)
 
     def batch(self, spark: SparkSession, start: int, end: int) -> DataFrame:
         """The messages of one batch once more."""

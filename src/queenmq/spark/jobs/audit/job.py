@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 _EVER = Range(datetime(2000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC), 86_400)
 _STAGES = 7
+#: The columns of the manifest that are compared.
+MANIFEST = (
+    "queue string, partition string, partition_id string, end_xid bigint, messages bigint,"
+    " first_seq bigint, last_seq bigint, checksum decimal(38,0)"
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,7 @@ class _Round:
         from pyspark.sql import functions as F
 
         from queenmq.spark.jobs.audit import checks as c
+        from queenmq.spark.jobs.audit import origins
 
         ground, url = self._ground, self._ground.choice.url
         picture = Picture(self._spark, ground)
@@ -121,7 +127,8 @@ class _Round:
         cursors = self._keep(picture.cursors())
         lake = self._lake()
         self._tell("comparing lookup rows", 1)
-        done = [c.lookups(picture, partitions), c.cursors(picture, partitions)]
+        done = [origins.history(ground, self._table)]
+        done += [c.lookups(picture, partitions), c.cursors(picture, partitions)]
         done.append(c.letters(picture, partitions, lake))
         self._tell("counting messages", 2)
         live = c.compared(picture.live(), places)
@@ -134,7 +141,9 @@ class _Round:
         self._tell("comparing with the lake", 4)
         done.append(c.archive(live, lake))
         self._tell("looking at the marks", 5)
-        return [*done, c.marks(places, lake, self._manifest())]
+        entries = self._manifest()
+        done.append(c.marks(places, lake, entries))
+        return [*done, origins.manifest(lake, entries)]
 
     def _tell(self, what: str, done: int) -> None:
         self._progress.tell(what, done, _STAGES)
@@ -154,11 +163,13 @@ class _Round:
         from queenmq.spark.lake.manifest import read_manifest
 
         assert self._table is not None
+        names = list(self._ground.found.names)
         try:
-            return read_manifest(self._spark, self._table.lake)
+            rows = read_manifest(self._spark, self._table.lake)
         except NotFound:
             # Nothing was verified there: right as long as nothing is marked.
-            return self._spark.createDataFrame([], "partition_id string, messages bigint")
+            rows = self._spark.createDataFrame([], MANIFEST)
+        return rows.where(rows["queue"].isin(names)) if names else rows.limit(0)
 
     def _deliveries(self, cursors: DataFrame) -> Checked:
         from queenmq.spark.jobs.audit import checks as c
