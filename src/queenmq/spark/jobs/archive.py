@@ -88,6 +88,8 @@ class ArchiveJob:
         table = find_table(self._options.lake)
         with ArchiveStore(self._options.url) as store:
             queues = store.queues(self._options.scope)
+            if table:
+                store.check_origin(table, continues=self._options.continues_database)
             positions = {key: table.position(key) if table else 0 for key in queues}
             horizon = store.horizon()
             rows = [
