@@ -139,6 +139,15 @@ class Broker:
             read_state=self._operation_store.read_state,
             make_whole=self._make_whole,
         )
+        self._health = make_health(
+            admin,
+            self._database,
+            self._spool,
+            self._maintenance,
+            spool_stats=self._spool_stats,
+            is_down=self._is_down,
+            problems=self._problems,
+        )
         self._database.watch.on_change = self._database_changed
         self._make_app(admin, registry)
 
@@ -187,15 +196,6 @@ class Broker:
         traces = TraceStore(self._database)
         removals = RetentionStore(self._database)
         self._runner = self._make_runner(admin, traces, removals, registry)
-        self._health = make_health(
-            admin,
-            self._database,
-            self._spool,
-            self._maintenance,
-            spool_stats=self._spool_stats,
-            is_down=self._is_down,
-            problems=self._problems,
-        )
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
         self.app = App(

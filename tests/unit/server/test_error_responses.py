@@ -65,6 +65,7 @@ def test_codes_of_the_database_are_distinct() -> None:
 def test_only_those_that_may_pass_by_themselves_say_when_to_try_again() -> None:
     waits = {kind.__name__: retry_after_s(kind("text")) for kind in KINDS}
     assert {name for name, seconds in waits.items() if seconds is not None} == {
+        "AccessRefused",
         "OperationQueueFull",
         "Overloaded",
         "PartitionBusy",
@@ -87,3 +88,9 @@ def test_a_fault_of_the_database_names_no_role_or_table() -> None:
     error = errors.StorageFault("permission denied for table messages", code="42501")
     text = body_of(error)["error"]
     assert "42501" in text and "messages" not in text
+
+
+def test_callers_are_not_told_what_is_for_operators() -> None:
+    error = errors.StorageUnavailable("no PostgreSQL answers at db1; try again", public="later")
+    assert body_of(error) == {"error": "later"}
+    assert body_of(errors.StorageUnavailable("queue 'a' is gone")) == {"error": "queue 'a' is gone"}
