@@ -116,3 +116,21 @@ def test_ages_are_short() -> None:
     assert [age(seconds) for seconds in (None, 0, 90, 600, 7200, 200_000)] == [
         "", "0s", "90s", "10m", "2h", "2d",
     ]  # fmt: skip
+
+
+def test_lag_counts_partitions_that_the_group_has_not_visited(
+    cli: Cli, place: tuple[str, str]
+) -> None:
+    queue, group = place
+    cli("pop", queue, "-g", group, "--ack")
+    cli.ok("push", queue, "4", "5", "6", "7", "--partition", "not visited")
+    (row,) = cli("groups", "list", "--queue", queue, "-o", "json").value
+    assert (row["totalLag"], row["partitionsWithLag"]) == (4, 1)
+    ended = cli("lag", "--min-seconds", "0", "--queue", queue, "-o", "json")
+    assert ended.code == 6
+    (late,) = ended.value
+    assert (late["partition_name"], late["offset_lag"]) == ("not visited", 4)
+    parts = cli("groups", "show", group, "-o", "ndjson").lines
+    assert {one["partition"]: one["offsetLag"] for one in parts} == {"Default": 0, "not visited": 4}
+    why = cli("why", queue, "--group", group, "-o", "json").value
+    assert why["backlog"] == 4

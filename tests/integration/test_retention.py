@@ -137,6 +137,44 @@ async def test_a_group_that_only_has_a_start_counts_from_that_start(
     assert await seqs(database, place) == [3, 4]
 
 
+@pytest.mark.parametrize("partition", ["", "Default"], ids=["queue", "partition"])
+@pytest.mark.parametrize("mode", ["new", "timestamp"])
+async def test_what_a_group_has_subscribed_to_stays_until_it_has_come(
+    database: asyncpg.Connection, partition: str, mode: str
+) -> None:
+    """Also before its first pop, when it has no cursor anywhere."""
+    subscribe = "SELECT queen.subscribe_groups(ARRAY['q'], ARRAY[$1], ARRAY['later'], $2)"
+    place = await _filled(database, old=2, **COMPLETED)
+    if mode == "new":
+        await database.execute(subscribe, partition, [None])
+    await push_all(database, place, 3, 4)
+    await age(database, place)
+    if mode == "timestamp":
+        time = "SELECT created_at FROM queen.messages WHERE partition_id = $1 AND seq = 3"
+        await database.execute(subscribe, partition, [await database.fetchval(time, place)])
+    await _pass(database, place, 4, "here")
+    assert await retain(database, "q") == Removed(completed=2)
+    assert await seqs(database, place) == [3, 4]
+    assert (await pop_one(database, place, "later", auto_ack=True)).data == [3, 4]
+    assert await retain(database, "q") == Removed(completed=2)
+
+
+async def test_a_group_that_subscribed_to_one_partition_counts_in_the_others(
+    database: asyncpg.Connection,
+) -> None:
+    place = await _filled(database, old=2, **COMPLETED)
+    (other,) = await ensure(database, "q", "other")
+    await _pass(database, place, 2, "here")
+    await database.execute(
+        "SELECT queen.subscribe_groups(ARRAY['q'], ARRAY['other'], ARRAY['later'],"
+        " ARRAY[NULL::timestamptz])"
+    )
+    assert await retain(database, "q") == Removed()
+    assert (await pop_one(database, place, "later", auto_ack=True)).data == [1, 2]
+    assert await retain(database, "q") == Removed(completed=2)
+    assert await seqs(database, other) == []
+
+
 async def _spark(
     session: asyncpg.Connection, group: str, query: str, xid: int, *queues: str
 ) -> None:

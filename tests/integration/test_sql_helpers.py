@@ -392,7 +392,7 @@ class TestQueueRooms:
             for number in range(3):
                 name, count = f"q{seed}-{number}", chance.randrange(1, 4)
                 _, made = await self.make_queue(database, name, max_size=0, partitions=count)
-                waiting = sum([await self.fill(database, one, chance) for one in made])
+                waiting = _waiting([await self.fill(database, one, chance) for one in made])
                 # The bound comes last: it may be smaller than what waits already.
                 size = chance.choice([0, 5, 12, 30])
                 queue_id, _ = await self.make_queue(database, name, max_size=size)
@@ -405,15 +405,25 @@ class TestQueueRooms:
 
     async def fill(
         self, database: asyncpg.Connection, partition_id: UUID, chance: random.Random
-    ) -> int:
-        """Push some and let some groups consume some; how many then wait."""
+    ) -> tuple[int, dict[str, int]]:
+        """Push some and let some groups consume some; how many there are, and the cursors."""
         count = chance.randrange(0, 8)
         if count:
             await push(database, partition_id, count)
-        cursors = [chance.randrange(0, count + 1) for _ in range(chance.randrange(0, 3))]
-        for place, cursor_seq in enumerate(cursors):
-            await self.consume(database, partition_id, f"g{place}", cursor_seq)
-        return count - min(cursors, default=0)
+        groups = range(chance.randrange(0, 3))
+        cursors = {f"g{place}": chance.randrange(0, count + 1) for place in groups}
+        for group, cursor_seq in cursors.items():
+            await self.consume(database, partition_id, group, cursor_seq)
+        return count, cursors
+
+
+def _waiting(partitions: list[tuple[int, dict[str, int]]]) -> int:
+    """What some group of the queue has before it; one that has not been there, everything."""
+    groups = {group for _, cursors in partitions for group in cursors}
+    return sum(
+        count - min((cursors.get(group, 0) for group in groups), default=0)
+        for count, cursors in partitions
+    )
 
 
 def _rooms_by_hand(

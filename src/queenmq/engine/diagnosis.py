@@ -226,17 +226,17 @@ def _pushes(facts: QueueFacts, broker: BrokerFacts) -> Iterator[Finding]:
             "queue_full",
             f"the queue holds {facts.waiting_messages} messages of maxSize {facts.max_size}: pushes"
             " are refused",
-            "consume, or raise maxSize; every group with a cursor has to pass a message",
+            "consume, or raise maxSize; every group of the queue has to pass a message",
         )
 
 
 def _backlog(facts: QueueFacts) -> Iterator[Finding]:
-    if not facts.has_cursor:
+    if not facts.has_cursor and facts.start is None:
         known = ", ".join(map(repr, facts.groups)) or "none"
         yield Finding(
             "group_unknown",
             f"consumer group {facts.consumer_group!r} has not popped from this queue yet; groups"
-            f" that have: {known}",
+            f" of the queue: {known}",
             "check the name of the group, or start its consumers",
         )
     if facts.behind.behind:

@@ -210,7 +210,7 @@ def _group(row: Any) -> dict[str, Any]:
         "partitionsWithLag": row["partitions_with_lag"],
         "totalLag": row["total_lag"],
         "maxTimeLag": lag_s,
-        "state": state if row["members"] else "Dead",
+        "state": state if row["members"] or row["has_partitions"] else "Dead",
         "subscriptionMode": row["subscription_mode"],
         "subscriptionTimestamp": _iso(row["subscription_timestamp"]),
         "subscriptionCreatedAt": _iso(row["subscription_created_at"]),

@@ -56,11 +56,22 @@ JOIN queen.queues q ON q.id = h.queue_id
 WHERE h.queue_id = '{{queue}}'::uuid AND {{partitions}} AND {{part}}
 
 -- name: cursors
+-- Where a group has none but a start, the start. Elsewhere it has everything before it.
 SELECT q.name AS queue, h.partition_id::text AS partition_id, h.consumer_group AS consumer_group,
        h.cursor_seq AS cursor_seq
 FROM queen.partition_consumers h
 JOIN queen.queues q ON q.id = h.queue_id
 WHERE h.queue_id = '{{queue}}'::uuid AND {{partitions}} AND {{part}}
+UNION ALL
+SELECT q.name, h.partition_id::text, g.consumer_group, queen.start_seq(h.partition_id, g.consumer_group)
+FROM queen.queues q
+CROSS JOIN LATERAL queen.queue_groups(q.id, q.name) g
+CROSS JOIN LATERAL queen.queue_start(q.id, q.name, g.consumer_group) s
+JOIN queen.partition_lookup h
+    ON h.queue_id = q.id AND (s.start_time IS NOT NULL OR h.partition_id = ANY (s.own_ids))
+WHERE q.id = '{{queue}}'::uuid AND {{partitions}} AND {{part}} AND NOT EXISTS (
+    SELECT FROM queen.partition_consumers c
+    WHERE c.partition_id = h.partition_id AND c.consumer_group = g.consumer_group)
 
 -- name: dead_letters
 SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id,

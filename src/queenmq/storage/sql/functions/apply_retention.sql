@@ -6,8 +6,7 @@
 -- Result: next_after, to be called with next; NULL when the queue is done, or somebody else is at it. Removed
 -- messages by the rule that counts for them: completed_messages if every group had passed them for long enough,
 -- else retention_messages if they were too old, else evicted_messages.
--- Groups are those with a cursor anywhere in the queue or a remembered start, and Spark streams that publish
--- their position as a group.
+-- Groups are those of queue_groups, and Spark streams that publish their position as a group.
 -- Tables: retention_history (upsert); queues, partitions, partition_lookup, partition_consumers,
 -- consumer_groups_metadata, spark_positions, messages (read); those of trim_partition.
 -- Locks: an advisory lock of the queue, if it is free; those of trim_partition, partition by partition, in no
@@ -54,22 +53,7 @@ BEGIN
     IF v_least IS NULL THEN
         RETURN;
     END IF;
-    -- From group to group by the index: there are few of them, with many cursors each.
-    WITH RECURSIVE groups AS (
-        (SELECT c.consumer_group FROM queen.partition_consumers c
-         WHERE c.queue_id = p_queue_id ORDER BY c.consumer_group LIMIT 1)
-        UNION ALL
-        SELECT n.consumer_group FROM groups g CROSS JOIN LATERAL (
-            SELECT c.consumer_group FROM queen.partition_consumers c
-            WHERE c.queue_id = p_queue_id AND c.consumer_group > g.consumer_group
-            ORDER BY c.consumer_group LIMIT 1) n
-    )
-    SELECT array_agg(f.consumer_group) INTO v_groups FROM (
-        SELECT g.consumer_group FROM groups g
-        UNION
-        SELECT m.consumer_group FROM queen.consumer_groups_metadata m
-        WHERE m.queue_name = v_queue.name AND m.partition_name = ''
-    ) f;
+    v_groups := ARRAY(SELECT g.consumer_group FROM queen.queue_groups(v_queue.id, v_queue.name) g);
     -- Of a stream that began anew under its group's name the old position is of no matter.
     SELECT min(s.xid) INTO v_spark_xid FROM (
         SELECT DISTINCT ON (p.consumer_group) p.xid FROM queen.spark_positions p

@@ -1,8 +1,8 @@
--- Move one message to the dead letters: it leaves its partition, and becomes a dead letter of every group that
--- has a cursor there and has not passed it; of the default group where no group has a cursor.
+-- Move one message to the dead letters: it leaves its partition, and becomes a dead letter of every group of the
+-- queue that has not passed it; of the default group in a queue without groups.
 --
--- A group that holds it under a lease gets "Message not found" for its ack (see remove_message). A group that
--- has not begun in the partition never sees it. Its traces stay. Consumers are woken on commit.
+-- A group that holds it under a lease gets "Message not found" for its ack (see remove_message). Its traces stay.
+-- Consumers are woken on commit.
 -- Result: the queue's name and the groups that got a dead letter; no name: there is no such message; no groups:
 -- all have passed it, and nothing was changed.
 -- Tables: those of remove_message and dead_letter.
@@ -34,11 +34,11 @@ BEGIN
     FROM queen.partitions p JOIN queen.queues q ON q.id = p.queue_id WHERE p.id = p_partition_id;
     SELECT coalesce(array_agg(g.consumer_group::text ORDER BY g.consumer_group), '{}') INTO consumer_groups
     FROM (
-        SELECT pc.consumer_group FROM queen.partition_consumers pc
-        WHERE pc.partition_id = p_partition_id AND pc.cursor_seq < v_seq
+        SELECT m.consumer_group FROM queen.message_groups(ARRAY[p_partition_id], ARRAY[v_seq]) m
+        WHERE NOT m.has_passed
         UNION ALL
         SELECT '__QUEUE_MODE__' WHERE NOT EXISTS (
-            SELECT FROM queen.partition_consumers pc WHERE pc.partition_id = p_partition_id)
+            SELECT FROM queen.message_groups(ARRAY[p_partition_id], ARRAY[v_seq]))
     ) g;
     IF cardinality(consumer_groups) = 0 THEN
         RETURN;

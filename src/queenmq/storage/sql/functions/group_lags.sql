@@ -1,7 +1,9 @@
--- How far consumer groups are behind, a row per cursor. p_consumer_group NULL: all groups.
+-- How far consumer groups are behind: a row per cursor, and per partition that a group of the queue has not
+-- visited yet and that has messages for it. p_consumer_group NULL: all groups.
 --
--- Result: offset_lag counts the messages after the cursor that are kept; oldest_at is when the first of them was
--- created (NULL: there is none). Reads one message per partition that has any left. Takes no locks.
+-- Result: offset_lag counts the messages after the group's position (group_positions) that are kept, due or not;
+-- oldest_at is when the first of them was created (NULL: there is none). total_consumed is NULL where the group
+-- has no cursor. Reads one message per row that has any left. Takes no locks.
 -- Plain SQL without settings of its own, so that it becomes part of the statement that calls it.
 CREATE OR REPLACE FUNCTION queen.group_lags(p_consumer_group text)
 RETURNS TABLE (
@@ -16,19 +18,16 @@ RETURNS TABLE (
 )
 LANGUAGE sql STABLE
 AS $$
-    SELECT c.consumer_group::text, c.queue_id, c.partition_id, l.last_seq - a.seq - g.removed, m.created_at,
-           c.last_consumed_at, c.total_consumed, coalesce(c.lease_expires_at > now(), false)
-    FROM queen.partition_consumers c
-    JOIN queen.partition_lookup l ON l.partition_id = c.partition_id
-    CROSS JOIN LATERAL (SELECT greatest(c.cursor_seq, l.first_seq - 1) AS seq) a
+    SELECT a.consumer_group, a.queue_id, a.partition_id, a.last_seq - a.after_seq - g.removed, m.created_at,
+           a.last_consumed_at, a.total_consumed, coalesce(a.lease_expires_at > now(), false)
+    FROM queen.group_positions(NULL, p_consumer_group) a
     LEFT JOIN (
         SELECT x.partition_id, array_agg(x.seq) AS seqs FROM queen.removed_messages x GROUP BY x.partition_id
-    ) r ON r.partition_id = l.partition_id
-    CROSS JOIN LATERAL (SELECT count(*) AS removed FROM unnest(r.seqs) AS u (seq) WHERE u.seq > a.seq) g
+    ) r ON r.partition_id = a.partition_id
+    CROSS JOIN LATERAL (SELECT count(*) AS removed FROM unnest(r.seqs) AS u (seq) WHERE u.seq > a.after_seq) g
     LEFT JOIN LATERAL (
         SELECT x.created_at FROM queen.messages x
-        WHERE x.partition_id = c.partition_id AND x.seq > a.seq AND l.last_seq > a.seq
+        WHERE x.partition_id = a.partition_id AND x.seq > a.after_seq AND a.last_seq > a.after_seq
         ORDER BY x.seq LIMIT 1
     ) m ON true
-    WHERE p_consumer_group IS NULL OR c.consumer_group = p_consumer_group
 $$;

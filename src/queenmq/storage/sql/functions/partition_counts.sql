@@ -1,10 +1,10 @@
 -- How many messages the partitions of a queue hold, and how far its consumer groups are; p_queue_id NULL: of all
 -- queues.
 --
--- Result: a row per partition. total: messages that are kept. completed: those that every group has passed.
--- processing: of the others, those in the largest live lease. pending: the rest, all of them where no group has
--- a cursor. failed: failed messages that wait for their redelivery. dead_letter: dead letters.
--- From the rows that pushes, pops, acks and removals keep, without a look at the messages. Takes no locks.
+-- Result: a row per partition. total: messages that are kept. completed: those that every group of the queue has
+-- passed (passed_by_all). processing: of the others, those in the largest live lease. pending: the rest, all of
+-- them in a queue without groups. failed: failed messages that wait for their redelivery. dead_letter: dead
+-- letters. From the rows that pushes, pops, acks and removals keep. Takes no locks.
 -- Plain SQL without settings of its own, so that it becomes part of the statement that calls it.
 CREATE OR REPLACE FUNCTION queen.partition_counts(p_queue_id uuid)
 RETURNS TABLE (
@@ -20,18 +20,9 @@ RETURNS TABLE (
 LANGUAGE sql STABLE
 AS $$
     SELECT l.partition_id, l.queue_id, l.last_seq - l.first_seq + 1 - g.all_removed,
-           l.last_seq - n.passed_seq - n.leased - g.waiting_removed, n.leased,
-           n.passed_seq - l.first_seq + 1 - (g.all_removed - g.waiting_removed),
-           coalesce(c.failed, 0), coalesce(d.count, 0)
-    FROM queen.partition_lookup l
-    LEFT JOIN (
-        SELECT x.partition_id, min(x.cursor_seq) AS cursor_seq,
-               max(x.lease_end_seq - x.cursor_seq) FILTER (WHERE x.lease_expires_at > now()) AS leased,
-               count(*) FILTER (WHERE x.retry_count > 0) AS failed
-        FROM queen.partition_consumers x
-        WHERE p_queue_id IS NULL OR x.queue_id = p_queue_id
-        GROUP BY x.partition_id
-    ) c ON c.partition_id = l.partition_id
+           l.last_seq - l.seq - n.leased - g.waiting_removed, n.leased,
+           l.seq - l.first_seq + 1 - (g.all_removed - g.waiting_removed), l.failed, coalesce(d.count, 0)
+    FROM queen.passed_by_all(p_queue_id) l
     LEFT JOIN (
         SELECT x.partition_id, count(*) FROM queen.dead_letter_queue x
         WHERE p_queue_id IS NULL OR x.queue_id = p_queue_id
@@ -40,15 +31,10 @@ AS $$
     LEFT JOIN (
         SELECT x.partition_id, array_agg(x.seq) AS seqs FROM queen.removed_messages x GROUP BY x.partition_id
     ) r ON r.partition_id = l.partition_id
-    CROSS JOIN LATERAL (SELECT greatest(c.cursor_seq, l.first_seq - 1) AS seq) p
     CROSS JOIN LATERAL (
         SELECT count(*) FILTER (WHERE u.seq >= l.first_seq) AS all_removed,
-               count(*) FILTER (WHERE u.seq > p.seq) AS waiting_removed
+               count(*) FILTER (WHERE u.seq > l.seq) AS waiting_removed
         FROM unnest(r.seqs) AS u (seq)
     ) g
-    CROSS JOIN LATERAL (
-        SELECT p.seq AS passed_seq,
-               least(coalesce(c.leased, 0), l.last_seq - p.seq - g.waiting_removed) AS leased
-    ) n
-    WHERE p_queue_id IS NULL OR l.queue_id = p_queue_id
+    CROSS JOIN LATERAL (SELECT least(l.leased, l.last_seq - l.seq - g.waiting_removed) AS leased) n
 $$;

@@ -2,7 +2,8 @@
 -- saw everything.
 --
 -- Arguments: parallel arrays, one element per pair. p_partition_names names the one partition to look at.
--- Otherwise p_horizons has the transaction horizon of the pair's last search (NULL: there was none), and the
+-- Otherwise p_horizons has the transaction horizon of the pair's last search (NULL: there was none; a group that
+-- has only just subscribed needs none, see first_horizon), and the
 -- partitions which that search, or anything since, left behind with messages are the pair's part of
 -- p_known_ids: p_known_counts says how many, one pair's after the other's.
 -- Result: the pairs in their order with their partition ids; NULL means all of the scope. Everything that was
@@ -39,10 +40,12 @@ AS $$
                 ELSE ARRAY(SELECT u.id FROM unnest(f.ids) AS u (id)
                            UNION SELECT u.id FROM unnest(a.known_ids) AS u (id)) END
     FROM (
-        SELECT u.*, p_known_ids[sum(u.known) OVER w - u.known + 1 : sum(u.known) OVER w] AS known_ids
+        SELECT u.*, p_known_ids[sum(u.known) OVER w - u.known + 1 : sum(u.known) OVER w] AS known_ids,
+               CASE WHEN u.partition_name IS NULL
+                    THEN coalesce(u.horizon, queen.first_horizon(u.queue_name, u.consumer_group)) END AS since
         FROM unnest(p_queue_names, p_partition_names, p_namespaces, p_tasks, p_consumer_groups,
                     p_horizons, p_known_counts) WITH ORDINALITY
-            AS u (queue_name, partition_name, namespace, task, consumer_group, since, known, n)
+            AS u (queue_name, partition_name, namespace, task, consumer_group, horizon, known, n)
         WINDOW w AS (ORDER BY u.n)
     ) a
     LEFT JOIN LATERAL (

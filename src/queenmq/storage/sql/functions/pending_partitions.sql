@@ -40,16 +40,17 @@ AS $$
                 WHEN l.lease_expires_at > clock_timestamp() THEN 'l'
                 ELSE 'w' END
     FROM queen.queues_in_scope(p_queue_name, p_namespace, p_task) q
+    CROSS JOIN LATERAL queen.queue_start(q.id, q.name, p_consumer_group) s
     CROSS JOIN LATERAL (
         -- Two branches, because all cursors of a group are best read together and a few one by one.
-        SELECT a.partition_id, a.first_seq, a.last_seq, a.last_message_created_at, c.cursor_seq,
+        SELECT a.partition_id, a.first_seq, a.last_seq, a.last_message_created_at, a.last_xid, c.cursor_seq,
                c.lease_expires_at, c.retry_at, c.blocked_seq, c.last_served_at
         FROM queen.partition_lookup a
         LEFT JOIN queen.partition_consumers c ON c.partition_id = a.partition_id
             AND c.queue_id = q.id AND c.consumer_group = p_consumer_group
         WHERE p_partition_ids IS NULL AND a.queue_id = q.id
         UNION ALL
-        SELECT a.partition_id, a.first_seq, a.last_seq, a.last_message_created_at, c.cursor_seq,
+        SELECT a.partition_id, a.first_seq, a.last_seq, a.last_message_created_at, a.last_xid, c.cursor_seq,
                c.lease_expires_at, c.retry_at, c.blocked_seq, c.last_served_at
         FROM unnest(p_partition_ids) AS u (id)
         JOIN queen.partition_lookup a ON a.partition_id = u.id
@@ -58,12 +59,10 @@ AS $$
         WHERE a.queue_id = q.id
     ) l
     WHERE l.last_seq > greatest(coalesce(l.cursor_seq, 0), l.first_seq - 1)
-      AND (l.cursor_seq IS NOT NULL OR l.last_message_created_at >= coalesce((
-              SELECT g.subscription_timestamp FROM queen.consumer_groups_metadata g
-              WHERE g.queue_name = q.name AND g.partition_name = '' AND g.consumer_group = p_consumer_group
-                AND g.subscription_mode = 'timestamp'
-                -- A start of the partition's own may be earlier; the lease knows.
-                AND NOT EXISTS (SELECT FROM queen.consumer_groups_metadata o
-                                WHERE o.queue_name = q.name AND o.consumer_group = p_consumer_group
-                                  AND o.partition_name <> '')), '-infinity'))
+      -- Where the group has no cursor, its start decides.
+      AND (l.cursor_seq IS NOT NULL OR CASE
+               WHEN l.partition_id = ANY (s.own_ids)
+                   THEN queen.start_seq(l.partition_id, p_consumer_group) < l.last_seq
+               ELSE NOT queen.is_before_start(
+                   l.last_message_created_at, l.last_xid, s.start_time, s.start_snapshot) END)
 $$;

@@ -175,7 +175,8 @@ BEGIN
         UPDATE queen.partition_lookup l
         SET last_seq = h.seq,
             last_message_id = queen.message_id(v_prefixes[h.k], h.seq),
-            last_message_created_at = v_times[h.k]
+            last_message_created_at = v_times[h.k],
+            last_xid = pg_current_xact_id()
         FROM (
             SELECT n.k, v_found[n.k] AS partition_id, max(n.seq) AS seq
             FROM numbered n WHERE n.is_stored GROUP BY n.k

@@ -1,7 +1,7 @@
 -- All that the database knows about why a consumer group does or does not get on with a queue.
 --
 -- Arguments: p_queue_name; p_partition_name (NULL: all); p_consumer_group, NULL for the default group or, where
--- only others have begun, the one that has most before it; p_details: how many partitions are described.
+-- only others are on the queue, the one that has most before it; p_details: how many partitions are described.
 -- Result: one JSON object for engine/diagnosis.py, which says what the fields mean and what follows from them;
 -- NULL when there is no such queue. Reads lookup and cursor rows of the queue, and one message for each of at most
 -- 1,000 partitions that have any. Takes no locks.
@@ -36,20 +36,17 @@ BEGIN
     END IF;
     SELECT coalesce(array_agg(g.name ORDER BY g.lag DESC, g.name), '{}') INTO v_groups
     FROM (
-        SELECT c.consumer_group::text AS name,
-               sum(l.last_seq - greatest(c.cursor_seq, l.first_seq - 1)) AS lag
-        FROM queen.partition_consumers c JOIN queen.partition_lookup l ON l.partition_id = c.partition_id
-        WHERE c.queue_id = v_queue.id GROUP BY c.consumer_group
+        SELECT k.consumer_group AS name, coalesce(sum(p.last_seq - p.after_seq), 0) AS lag
+        FROM queen.queue_groups(v_queue.id, v_queue.name) k
+        LEFT JOIN queen.group_positions(v_queue.id, NULL) p ON p.consumer_group = k.consumer_group
+        GROUP BY k.consumer_group
     ) g;
     IF v_group IS NULL THEN
         v_group := CASE WHEN '__QUEUE_MODE__' = ANY (v_groups) OR cardinality(v_groups) = 0
                         THEN '__QUEUE_MODE__' ELSE v_groups[1] END;
     END IF;
 
-    v_has_start := EXISTS (
-        SELECT FROM queen.consumer_groups_metadata g
-        WHERE g.queue_name = v_queue.name AND g.consumer_group = v_group
-          AND g.subscription_mode = 'timestamp');
+    v_has_start := EXISTS (SELECT FROM queen.group_starts(v_queue.name, v_group));
 
     WITH pending AS MATERIALIZED (
         SELECT f.partition_id, f.due_at, l.first_seq, l.last_seq, l.last_message_created_at, c.consumer_group,
@@ -134,7 +131,9 @@ BEGIN
     RETURN json_build_object(
         'now', v_now, 'queue', v_queue.name, 'namespace', v_queue.namespace, 'task', v_queue.task,
         'partition', p_partition_name, 'consumer_group', v_group,
-        'groups', v_groups[1:20], 'has_cursor', v_group = ANY (v_groups),
+        'groups', v_groups[1:20], 'has_cursor', EXISTS (
+            SELECT FROM queen.partition_consumers c
+            WHERE c.queue_id = v_queue.id AND c.consumer_group = v_group),
         'partitions', (SELECT count(*) FROM queen.partition_lookup l WHERE l.queue_id = v_queue.id
                        AND (v_partition_ids IS NULL OR l.partition_id = ANY (v_partition_ids))),
         'lease_time', v_queue.lease_time, 'retry_limit', v_queue.retry_limit,

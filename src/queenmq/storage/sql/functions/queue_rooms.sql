@@ -2,8 +2,8 @@
 --
 -- Arguments: the queue of each partition of the push, and the items' positions in that list.
 -- Result: one element per partition, NULL for a queue without a bound; NULL when no queue has one.
--- Counted is what still waits: messages that some group with a cursor has not passed, or all retained
--- ones where no group has consumed yet. The room of a queue is handed to its partitions in order.
+-- Counted is what still waits: messages that some group of the queue has not passed (passed_by_all), or all
+-- retained ones of a queue without groups. The room of a queue is handed to its partitions in order.
 -- Locks: an advisory lock per bounded queue, in id order, held to commit: two pushes to different
 -- partitions must not both take the last place.
 CREATE OR REPLACE FUNCTION queen.queue_rooms(p_queue_ids uuid[], p_item_partitions integer[])
@@ -22,16 +22,10 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended(b.id::text, 0))
     FROM unnest(v_bounded) WITH ORDINALITY AS b (id, n) ORDER BY b.n;
     WITH waiting AS (
-        SELECT l.queue_id, sum(l.last_seq - a.seq - (
+        SELECT l.queue_id, sum(l.last_seq - l.seq - (
                    SELECT count(*) FROM queen.removed_messages r
-                   WHERE r.partition_id = l.partition_id AND r.seq > a.seq)) AS messages
-        FROM queen.partition_lookup l
-        LEFT JOIN LATERAL (
-            SELECT min(pc.cursor_seq) AS cursor_seq FROM queen.partition_consumers pc
-            WHERE pc.partition_id = l.partition_id
-        ) c ON true
-        CROSS JOIN LATERAL (SELECT greatest(l.first_seq - 1, c.cursor_seq) AS seq) a
-        WHERE l.queue_id = ANY (v_bounded)
+                   WHERE r.partition_id = l.partition_id AND r.seq > l.seq)) AS messages
+        FROM unnest(v_bounded) AS b (id) CROSS JOIN LATERAL queen.passed_by_all(b.id) l
         GROUP BY l.queue_id
     ), asked AS (
         SELECT i.k, count(*) AS items FROM unnest(p_item_partitions) AS i (k) GROUP BY i.k

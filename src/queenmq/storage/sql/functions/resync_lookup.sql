@@ -45,11 +45,11 @@ BEGIN
 
     -- A statement of its own: its snapshot is newer than the waits above.
     WITH seen AS (
-        SELECT l.*, n.seq AS newest_seq, n.id AS newest_id, n.created_at AS newest_at, o.seq AS oldest_seq,
+        SELECT l.*, n.seq AS newest_seq, n.id AS newest_id, n.created_at AS newest_at, n.xid AS newest_xid, o.seq AS oldest_seq,
                greatest(l.last_seq, n.seq, c.seq, d.seq) AS end_seq
         FROM queen.partition_lookup l
         LEFT JOIN LATERAL (
-            SELECT m.seq, m.id, m.created_at FROM queen.messages m
+            SELECT m.seq, m.id, m.created_at, m.xid FROM queen.messages m
             WHERE m.partition_id = l.partition_id ORDER BY m.seq DESC LIMIT 1
         ) n ON true
         LEFT JOIN LATERAL (
@@ -69,18 +69,21 @@ BEGIN
                CASE WHEN s.newest_seq >= s.last_seq OR s.last_message_id IS NULL
                     THEN s.newest_id ELSE s.last_message_id END AS last_message_id,
                CASE WHEN s.newest_seq >= s.last_seq OR s.last_message_created_at IS NULL
-                    THEN s.newest_at ELSE s.last_message_created_at END AS last_message_created_at
+                    THEN s.newest_at ELSE s.last_message_created_at END AS last_message_created_at,
+               CASE WHEN s.newest_seq >= s.last_seq OR s.last_message_id IS NULL
+                    THEN s.newest_xid ELSE s.last_xid END AS last_xid
         FROM seen s
     ), changed AS (
         UPDATE queen.partition_lookup l
         SET first_seq = w.first_seq,
             last_seq = w.last_seq,
             last_message_id = w.last_message_id,
-            last_message_created_at = w.last_message_created_at
+            last_message_created_at = w.last_message_created_at,
+            last_xid = w.last_xid
         FROM wanted w
         WHERE l.partition_id = w.partition_id
-          AND (l.first_seq, l.last_seq, l.last_message_id, l.last_message_created_at)
-              IS DISTINCT FROM (w.first_seq, w.last_seq, w.last_message_id, w.last_message_created_at)
+          AND (l.first_seq, l.last_seq, l.last_message_id, l.last_message_created_at, l.last_xid)
+              IS DISTINCT FROM (w.first_seq, w.last_seq, w.last_message_id, w.last_message_created_at, w.last_xid)
         RETURNING l.partition_id
     )
     SELECT count(*) INTO repaired FROM changed x WHERE x.partition_id <> ALL (v_made);

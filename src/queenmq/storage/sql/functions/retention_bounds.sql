@@ -26,22 +26,25 @@ AS $$
 DECLARE
     v_now CONSTANT timestamptz := clock_timestamp();
     v_most CONSTANT bigint := p_first_seq - 1 + p_messages_max;
+    v_least_passed bigint;
+    v_most_taken bigint;
     v_old bigint;
     v_evicted bigint := 0;
 BEGIN
     completed_seq := 0;
     age_seq := 0;
+    -- A group of the queue that has no cursor here yet has passed nothing but what its start leaves out.
+    SELECT min(p.seq), max(greatest(p.seq, CASE WHEN c.lease_expires_at > v_now THEN c.lease_end_seq END))
+    INTO v_least_passed, v_most_taken
+    FROM unnest(p_groups) AS g (name)
+    LEFT JOIN queen.partition_consumers c ON c.partition_id = p_partition_id AND c.consumer_group = g.name
+    CROSS JOIN LATERAL (SELECT coalesce(c.cursor_seq, queen.start_seq(p_partition_id, g.name)) AS seq) p;
     IF p_queue.retention_enabled AND p_queue.retention_seconds > 0 THEN
         age_seq := queen.seq_before(p_partition_id, v_now - make_interval(secs => p_queue.retention_seconds));
     END IF;
     IF p_queue.retention_enabled AND p_queue.completed_retention_seconds > 0 THEN
-        -- A group of the queue that has no cursor here yet has passed nothing but what its start leaves out.
-        SELECT coalesce(min(coalesce(c.cursor_seq, queen.start_seq(p_partition_id, g.name))),
-                        -- Without any group nothing is consumed, unless Spark alone reads the queue.
-                        CASE WHEN p_spark_xid IS NULL THEN 0 ELSE v_most END)
-        INTO completed_seq
-        FROM unnest(p_groups) AS g (name)
-        LEFT JOIN queen.partition_consumers c ON c.partition_id = p_partition_id AND c.consumer_group = g.name;
+        -- Without any group nothing is consumed, unless Spark alone reads the queue.
+        completed_seq := coalesce(v_least_passed, CASE WHEN p_spark_xid IS NULL THEN 0 ELSE v_most END);
         completed_seq := least(completed_seq, v_most, queen.seq_before(
             p_partition_id, v_now - make_interval(secs => p_queue.completed_retention_seconds)));
         IF p_spark_xid IS NOT NULL THEN
@@ -54,11 +57,7 @@ BEGIN
     IF p_queue.max_wait_time_seconds > 0 THEN
         v_old := queen.seq_before(
             p_partition_id, v_now - make_interval(secs => p_queue.max_wait_time_seconds));
-        SELECT CASE WHEN v_old > coalesce(max(greatest(
-                   c.cursor_seq, CASE WHEN c.lease_expires_at > v_now THEN c.lease_end_seq END)), 0)
-               THEN v_old ELSE 0 END
-        INTO v_evicted
-        FROM queen.partition_consumers c WHERE c.partition_id = p_partition_id;
+        v_evicted := CASE WHEN v_old > coalesce(v_most_taken, 0) THEN v_old ELSE 0 END;
     END IF;
     end_seq := least(greatest(completed_seq, age_seq, v_evicted), v_most, (
         SELECT min(c.cursor_seq) FROM queen.partition_consumers c

@@ -22,7 +22,7 @@ BEGIN
     PERFORM FROM queen.consumer_groups_metadata g WHERE g.consumer_group = p_consumer_group
     ORDER BY g.queue_name, g.partition_name FOR UPDATE;
     UPDATE queen.consumer_groups_metadata
-    SET subscription_mode = 'timestamp', subscription_timestamp = p_time
+    SET subscription_mode = 'timestamp', subscription_timestamp = p_time, start_snapshot = NULL, start_xid = NULL
     WHERE consumer_group = p_consumer_group;
     GET DIAGNOSTICS v_changed = ROW_COUNT;
     PERFORM pg_notify('queen_wake', json_build_object('from', '', 'queues', json_build_array(n))::text)

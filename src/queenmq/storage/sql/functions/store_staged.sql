@@ -87,7 +87,8 @@ BEGIN
     UPDATE queen.partition_lookup l
     SET last_seq = l.last_seq + n.messages,
         last_message_id = queen.message_id(v_prefixes[n.k], l.last_seq + n.messages),
-        last_message_created_at = v_times[n.k]
+        last_message_created_at = v_times[n.k],
+        last_xid = pg_current_xact_id()
     FROM unnest(p_partition_ids, v_counts) WITH ORDINALITY AS n (partition_id, messages, k)
     WHERE l.partition_id = n.partition_id AND n.messages > 0;
 END

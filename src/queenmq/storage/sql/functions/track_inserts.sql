@@ -20,10 +20,10 @@ DECLARE
 BEGIN
     -- The order is what keeps two sessions from waiting in a circle.
     INSERT INTO queen.partition_lookup AS l
-        (partition_id, queue_id, first_seq, last_seq, last_message_id, last_message_created_at)
-    SELECT p.id, p.queue_id, n.first_seq, n.seq, n.id, n.created_at
+        (partition_id, queue_id, first_seq, last_seq, last_message_id, last_message_created_at, last_xid)
+    SELECT p.id, p.queue_id, n.first_seq, n.seq, n.id, n.created_at, n.xid
     FROM (
-        SELECT DISTINCT ON (i.partition_id) i.partition_id, i.seq, i.id, i.created_at,
+        SELECT DISTINCT ON (i.partition_id) i.partition_id, i.seq, i.id, i.created_at, i.xid,
                min(i.seq) OVER (PARTITION BY i.partition_id) AS first_seq
         FROM inserted i
         ORDER BY i.partition_id, i.seq DESC
@@ -38,7 +38,9 @@ BEGIN
                                THEN excluded.last_message_id ELSE l.last_message_id END,
         last_message_created_at = CASE WHEN l.last_message_id IS NULL OR excluded.last_seq >= l.last_seq
                                        THEN excluded.last_message_created_at
-                                       ELSE l.last_message_created_at END
+                                       ELSE l.last_message_created_at END,
+        last_xid = CASE WHEN l.last_message_id IS NULL OR excluded.last_seq >= l.last_seq
+                        THEN excluded.last_xid ELSE l.last_xid END
     WHERE excluded.last_seq >= l.last_seq OR excluded.first_seq < l.first_seq OR l.last_message_id IS NULL;
 
     -- A look of its own, newer than the wait above: the queue may have been deleted meanwhile.

@@ -58,9 +58,11 @@ BEGIN
     IF v_locked < (SELECT count(*) FROM queen.partition_consumers c WHERE c.partition_id = p_partition_id) THEN
         RETURN;
     END IF;
-    -- Lock first, then look again.
+    -- Lock first, then look again; a group may have come as well.
     SELECT * INTO v_bounds FROM queen.retention_bounds(
-        p_queue, p_partition_id, v_first_seq, p_groups, p_spark_xid, p_messages_max);
+        p_queue, p_partition_id, v_first_seq,
+        ARRAY(SELECT g.consumer_group FROM queen.queue_groups(p_queue.id, p_queue.name) g),
+        p_spark_xid, p_messages_max);
     IF v_bounds.end_seq < v_first_seq THEN
         RETURN;
     END IF;

@@ -20,28 +20,30 @@ SELECT g.queue_name::text FROM queen.consumer_groups_metadata g WHERE g.consumer
 ORDER BY 1;
 
 -- name: list_groups
+WITH lags AS MATERIALIZED (
+    SELECT l.consumer_group, l.queue_id, count(l.total_consumed) AS members,
+           count(*) FILTER (WHERE l.offset_lag > 0) AS partitions_with_lag,
+           sum(l.offset_lag) AS total_lag, min(l.oldest_at) AS oldest_at
+    FROM queen.group_lags(NULL) l
+    GROUP BY l.consumer_group, l.queue_id
+)
 SELECT f.consumer_group, f.queue_name, coalesce(f.members, 0) AS members,
        coalesce(f.partitions_with_lag, 0) AS partitions_with_lag, coalesce(f.total_lag, 0)::bigint AS total_lag,
        coalesce(floor(extract(epoch FROM now() - f.oldest_at)), 0)::bigint AS max_time_lag,
-       g.subscription_mode, g.subscription_timestamp, g.created_at AS subscription_created_at
+       g.subscription_mode, g.subscription_timestamp, g.created_at AS subscription_created_at,
+       EXISTS (SELECT FROM queen.queues q JOIN queen.partitions p ON p.queue_id = q.id
+               WHERE q.name = f.queue_name) AS has_partitions
 FROM (
     SELECT s.consumer_group, q.name::text AS queue_name, s.members, s.partitions_with_lag, s.total_lag, s.oldest_at
-    FROM (
-        SELECT l.consumer_group, l.queue_id, count(*) AS members,
-               count(*) FILTER (WHERE l.offset_lag > 0) AS partitions_with_lag,
-               sum(l.offset_lag) AS total_lag, min(l.oldest_at) AS oldest_at
-        FROM queen.group_lags(NULL) l
-        GROUP BY l.consumer_group, l.queue_id
-    ) s
+    FROM lags s
     JOIN queen.queues q ON q.id = s.queue_id
     UNION ALL
-    -- Groups that have only a start so far.
+    -- Groups that have only a start so far, and nothing before them.
     SELECT DISTINCT m.consumer_group::text, m.queue_name::text, NULL::bigint, NULL::bigint, NULL::numeric,
            NULL::timestamptz
     FROM queen.consumer_groups_metadata m
     LEFT JOIN queen.queues q ON q.name = m.queue_name
-    WHERE NOT EXISTS (SELECT FROM queen.partition_consumers c
-                      WHERE c.queue_id = q.id AND c.consumer_group = m.consumer_group)
+    WHERE NOT EXISTS (SELECT FROM lags s WHERE s.queue_id = q.id AND s.consumer_group = m.consumer_group)
 ) f
 LEFT JOIN queen.consumer_groups_metadata g
     ON g.queue_name = f.queue_name AND g.consumer_group = f.consumer_group AND g.partition_name = ''
@@ -87,7 +89,8 @@ ORDER BY l.oldest_at, l.consumer_group, l.partition_id
 LIMIT $2;
 
 -- name: show_group
-SELECT q.name::text AS queue_name, p.name::text AS partition_name, l.last_consumed_at, l.total_consumed,
+SELECT q.name::text AS queue_name, p.name::text AS partition_name, l.last_consumed_at,
+       coalesce(l.total_consumed, 0) AS total_consumed,
        l.offset_lag, coalesce(floor(extract(epoch FROM now() - l.oldest_at)), 0)::bigint AS time_lag_seconds,
        l.is_leased
 FROM queen.group_lags($1) l

@@ -37,11 +37,10 @@ LEFT JOIN LATERAL (
     WHERE x.partition_id = f.partition_id AND x.retry_seq = f.seq
 ) c ON true
 CROSS JOIN LATERAL (
-    SELECT array_agg(x.consumer_group::text ORDER BY x.consumer_group) AS names,
-           array_agg(x.cursor_seq >= f.seq ORDER BY x.consumer_group) AS have_passed,
-           array_agg(CASE WHEN x.lease_expires_at > now() AND f.seq > x.cursor_seq AND f.seq <= x.lease_end_seq
-                          THEN x.lease_expires_at END ORDER BY x.consumer_group) AS leased_until
-    FROM queen.partition_consumers x WHERE x.partition_id = f.partition_id
+    SELECT array_agg(x.consumer_group ORDER BY x.consumer_group) AS names,
+           array_agg(x.has_passed ORDER BY x.consumer_group) AS have_passed,
+           array_agg(x.leased_until ORDER BY x.consumer_group) AS leased_until
+    FROM queen.message_groups(ARRAY[f.partition_id], ARRAY[f.seq]) x
 ) g;
 
 -- name: queue_facts

@@ -25,18 +25,21 @@ SELECT count(*) OVER () AS total,
                THEN format('last_seq is %s, the newest message has %s', l.last_seq, n.seq)
            WHEN n.id IS DISTINCT FROM l.last_message_id
                THEN format('last_message_id is %s, message %s has %s', l.last_message_id, n.seq, n.id)
+           WHEN n.xid <> l.last_xid THEN format('last_xid is %s, message %s has %s', l.last_xid, n.seq, n.xid)
            ELSE format('last_message_created_at is %s, message %s has %s', l.last_message_created_at, n.seq,
                        n.created_at) END AS example
 FROM queen.partition_lookup l
 JOIN queen.partitions p ON p.id = l.partition_id
 JOIN queen.queues q ON q.id = p.queue_id
 CROSS JOIN LATERAL (
-    SELECT m.seq, m.id, m.created_at FROM queen.messages m
+    SELECT m.seq, m.id, m.created_at, m.xid FROM queen.messages m
     WHERE m.partition_id = l.partition_id ORDER BY m.seq DESC LIMIT 1
 ) n
 WHERE n.seq > l.last_seq OR l.last_message_id IS NULL OR l.last_message_created_at IS NULL
+   -- Without a last_xid nothing was pushed since there are any.
    OR (n.seq = l.last_seq
-       AND (n.id, n.created_at) IS DISTINCT FROM (l.last_message_id, l.last_message_created_at))
+       AND (n.id, n.created_at, n.xid)
+           IS DISTINCT FROM (l.last_message_id, l.last_message_created_at, coalesce(l.last_xid, n.xid)))
 ORDER BY p.id LIMIT $1;
 
 -- name: lookup_hollow
