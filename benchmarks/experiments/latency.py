@@ -43,9 +43,9 @@ async def run(context: Context) -> list[Row]:
     rounds = []
     async with running_database() as database:
         with context.broker(database) as broker:
-            await _round(broker, "warm", _WARM_UP_S)
+            await measure(broker, "warm", _WARM_UP_S)
             for number in range(1, context.rounds + 1):
-                rounds.append(await _round(broker, f"latency-{number}", _SECONDS))
+                rounds.append(await measure(broker, f"latency-{number}", _SECONDS))
                 context.say(f"{number} of {context.rounds} rounds")
     shape = f"{_RATE} pushes/s for {_SECONDS} s, {context.rounds} rounds"
     return [
@@ -74,7 +74,8 @@ def _plain_row(what: str, shape: str, rounds: Sequence[Sequence[float]]) -> Row:
     return Row(what=what, shape=shape, measured=f"p50 {p50}, p99 {p99}")
 
 
-async def _round(broker: Broker, queue: str, seconds: int) -> Round:
+async def measure(broker: Broker, queue: str, seconds: int) -> Round:
+    """Push to a queue of its own for so long, and wait for everything."""
     count = _RATE * seconds
     async with (
         connections(broker.address, 1) as [consumer],

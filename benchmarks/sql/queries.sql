@@ -135,3 +135,8 @@ WHERE {condition}
 
 -- name: lease_lists
 SELECT count(*) AS rows, pg_total_relation_size('queen.lease_partitions') AS bytes FROM queen.lease_partitions;
+
+-- name: written
+-- How much was written to the log so far, and how many cursors there are.
+SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint AS bytes,
+       (SELECT count(*) FROM queen.partition_consumers) AS cursors;
