@@ -159,6 +159,17 @@ async def test_what_a_group_has_subscribed_to_stays_until_it_has_come(
     assert await retain(database, "q") == Removed(completed=2)
 
 
+async def test_messages_before_a_start_are_taken_by_nobody(database: asyncpg.Connection) -> None:
+    place = await _filled(database, old=2, **RULES["eviction"])
+    await database.execute(
+        "SELECT queen.subscribe_groups(ARRAY['q'], ARRAY[''], ARRAY['later'],"
+        " ARRAY[NULL::timestamptz])"
+    )
+    await push_all(database, place, 3)
+    assert await retain(database, "q") == Removed(evicted=2)
+    assert (await pop_one(database, place, "later")).data == [3]
+
+
 async def test_a_group_that_subscribed_to_one_partition_counts_in_the_others(
     database: asyncpg.Connection,
 ) -> None:

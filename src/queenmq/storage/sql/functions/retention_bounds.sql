@@ -34,11 +34,12 @@ BEGIN
     completed_seq := 0;
     age_seq := 0;
     -- A group of the queue that has no cursor here yet has passed nothing but what its start leaves out.
-    SELECT min(p.seq), max(greatest(p.seq, CASE WHEN c.lease_expires_at > v_now THEN c.lease_end_seq END))
+    SELECT min(coalesce(c.cursor_seq, queen.start_seq(p_partition_id, g.name))),
+           -- Whoever only left out what is before the start has not taken it.
+           max(greatest(c.cursor_seq, CASE WHEN c.lease_expires_at > v_now THEN c.lease_end_seq END))
     INTO v_least_passed, v_most_taken
     FROM unnest(p_groups) AS g (name)
-    LEFT JOIN queen.partition_consumers c ON c.partition_id = p_partition_id AND c.consumer_group = g.name
-    CROSS JOIN LATERAL (SELECT coalesce(c.cursor_seq, queen.start_seq(p_partition_id, g.name)) AS seq) p;
+    LEFT JOIN queen.partition_consumers c ON c.partition_id = p_partition_id AND c.consumer_group = g.name;
     IF p_queue.retention_enabled AND p_queue.retention_seconds > 0 THEN
         age_seq := queen.seq_before(p_partition_id, v_now - make_interval(secs => p_queue.retention_seconds));
     END IF;

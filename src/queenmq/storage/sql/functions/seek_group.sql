@@ -34,6 +34,9 @@ DECLARE
 BEGIN
     UPDATE queen.queues SET changed_xid = pg_current_xact_id() WHERE name = p_queue_name
     RETURNING id, ack_history INTO v_queue_id, v_keeps;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     IF p_partition_name IS NOT NULL THEN
         SELECT p.id INTO v_named_id FROM queen.partitions p
         WHERE p.queue_id = v_queue_id AND p.name = p_partition_name;
