@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from queenmq.client.errors import (
         Unreachable as Unreachable,
     )
+    from queenmq.client.errors import (
+        UnreadablePayload as UnreadablePayload,
+    )
     from queenmq.client.message import DeadLetter as DeadLetter
     from queenmq.client.message import Message as Message
     from queenmq.client.sync import SyncQueen as SyncQueen
@@ -86,6 +89,7 @@ __all__ = [
     "SyncQueen",
     "TransactionFailed",
     "Unreachable",
+    "UnreadablePayload",
     "__version__",
 ]
 
@@ -111,6 +115,7 @@ _PUBLIC: dict[str, str] = {
     "RequestFailed": "queenmq.client.errors",
     "TransactionFailed": "queenmq.client.errors",
     "Unreachable": "queenmq.client.errors",
+    "UnreadablePayload": "queenmq.client.errors",
 }
 
 

@@ -448,3 +448,63 @@ async def releasing(proxy: FaultyProxy) -> AsyncIterator[None]:
 
 async def stop(consumer: Any) -> None:
     await consumer.stop()
+
+
+@pytest.mark.parametrize("style", ["each", "batch"])
+async def test_an_error_of_a_handler_is_logged_with_its_traceback(
+    queen: Queen, caplog: pytest.LogCaptureFixture, style: str
+) -> None:
+    queue = unique()
+    await queen.create_queue(queue, retry_limit=1, retry_delay=0)
+    (result,) = await queen.push(queue, 1, partition="p")
+
+    def handle(given: Any) -> None:
+        raise ValueError("boom")
+
+    how: dict[str, Any] = {"batch": 5, "each": style == "each", "group": "g"}
+    await finished(queen.consume(queue, handle, idle_ms=500, **how))
+    logged = [one for one in caplog.records if getattr(one, "event", "") == "handler_failed"]
+    assert [one.attempt for one in logged] == [1, 2]  # type: ignore[attr-defined]
+    for one in logged:
+        assert one.name.startswith("queenmq.client") and one.levelname == "ERROR"
+        assert (one.queue, one.partition, one.group) == (queue, "p", "g")  # type: ignore[attr-defined]
+        assert one.transactionId == result["transaction_id"]  # type: ignore[attr-defined]
+        assert one.exc_info is not None and str(one.exc_info[1]) == "boom"
+        assert "in handle" in caplog.text and queue in one.getMessage()
+
+
+async def test_what_the_caller_gets_to_see_is_not_logged_too(
+    queen: Queen, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = unique()
+    await queen.push(queue, [1, 2])
+    errors: list[Exception] = []
+
+    def handle(message: Message) -> None:
+        raise ValueError("boom")
+
+    with pytest.raises(HandlerFailed):
+        await finished(queen.consume(queue, handle, auto_ack=False))
+
+    async def tell(message: Message, error: Exception) -> None:
+        errors.append(error)
+        await queen.ack(message)
+
+    await queen.push(queue, 3, partition="q")
+    await finished(queen.consume(queue, handle, partition="q", limit=1).on_error(tell))
+    assert len(errors) == 1 and not caplog.records
+
+
+async def test_a_queue_that_the_client_creates_waits_before_a_retry(queen: Queen) -> None:
+    queue, times = unique(), []
+    assert (await queen.create_queue(queue))["options"]["retryDelay"] == 1000
+    await queen.push(queue, 1)
+
+    def handle(message: Message) -> None:
+        times.append(asyncio.get_running_loop().time())
+        if len(times) == 1:
+            raise ValueError("not yet")
+
+    await finished(queen.consume(queue, handle, limit=2))
+    assert times[1] - times[0] >= 1.0
+    assert (await queen.create_queue(queue, retry_delay=0))["options"]["retryDelay"] == 0

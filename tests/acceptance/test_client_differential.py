@@ -52,12 +52,15 @@ def items(*numbers: int) -> list[dict[str, Any]]:
 
 
 async def create(client: Any, queue: str) -> Any:
-    config = {"lease_time": 7, "retry_limit": 1, "window_buffer": 0}
+    config = {"lease_time": 7, "retry_limit": 1, "retry_delay": 5, "window_buffer": 0}
     return await client.queue(queue).namespace("n").task("t").config(config).create()
 
 
 async def create_without_options(client: Any, queue: str) -> Any:
-    return await client.queue(queue).create()
+    created = await client.queue(queue).create()
+    # The one default that differs.
+    assert created["options"].pop("retryDelay") == (1000 if isinstance(client, Queen) else 0)
+    return created
 
 
 async def delete(client: Any, queue: str) -> Any:
@@ -152,7 +155,7 @@ async def transaction(client: Any, queue: str) -> Any:
 
 async def retries(client: Any, queue: str) -> Any:
     """Failures until the message is a dead letter; `retry` counts as none."""
-    await client.queue(queue).config({"retry_limit": 2}).create()
+    await client.queue(queue).config({"retry_limit": 2, "retry_delay": 0}).create()
     await client.queue(queue).push(items(1, 2))
     told = []
     for status in (False, "retry", False, "retry", False, True):

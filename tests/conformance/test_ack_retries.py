@@ -197,6 +197,14 @@ async def test_a_waiting_pop_gets_the_message_when_its_retry_delay_is_over(api: 
     assert (message["data"], message["retryCount"]) == (1, 1)
 
 
+async def test_what_is_given_back_does_not_wait_for_the_retry_delay(api: Api) -> None:
+    queue = unique()
+    await api.configure(queue, retryDelay=3_600_000)
+    await api.push(queue, 1, 2)
+    await api.ack(*await api.pop(queue), status="retry")
+    assert await api.data(queue, batch=10) == [1, 2]
+
+
 async def test_a_failure_without_an_error_text_still_says_why_it_is_dead(api: Api) -> None:
     queue = unique()
     await api.configure(queue, retryLimit=0)

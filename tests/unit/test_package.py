@@ -46,7 +46,7 @@ def test_public_names_are_these() -> None:
         "__version__", "Queen", "SyncQueen", "Message", "DeadLetter", "QueenError", "ClientError",
         "RequestFailed", "BadRequest", "NotAllowed", "NotFound", "LeaseLost", "Overloaded",
         "Unreachable", "PushFailed", "TransactionFailed", "OperationFailed", "BufferFailed",
-        "PayloadMismatch", "HandlerFailed", "ClientClosed",
+        "PayloadMismatch", "UnreadablePayload", "HandlerFailed", "ClientClosed",
     }  # fmt: skip
 
 

@@ -50,8 +50,11 @@ def checked(name: str, value: Any, *, is_text: bool = False) -> Any:
 
 
 def with_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """All options: those given, and the defaults of the others."""
-    return {name: options.get(name, field.default) for name, field in FIELDS.items()}
+    """All options: those given, and of the others the defaults of a queue that the client makes."""
+    from queenmq.client.calls import QUEUE_DEFAULTS
+
+    defaults = {name: field.default for name, field in FIELDS.items()} | QUEUE_DEFAULTS
+    return {**defaults, **options}
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -19,10 +19,12 @@ _WRAPPING = {
     "data", "payload", "partition", "transactionId", "transaction_id", "traceId", "trace_id",
 }  # fmt: skip
 
-#: Options that `create` always sends, as the official client does.
+#: Options that `create` always sends, as the official client does. Of the delay the server's own
+#: default is 0, with which three retries of a failing message are over in a fifth of a second.
 QUEUE_DEFAULTS: dict[str, Any] = {
     "leaseTime": 300,
     "retryLimit": 3,
+    "retryDelay": 1_000,
     "priority": 0,
     "delayedProcessing": 0,
     "windowBuffer": 0,

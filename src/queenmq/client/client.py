@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar, Unpack, overload
 
-import msgspec
-
 from queenmq.client import calls
 from queenmq.client.admin import Admin
 from queenmq.client.buffers import BufferKeywords, Buffers
@@ -146,7 +144,7 @@ class Queen:
             return messages
         try:
             return [converted(message, type) for message in messages]
-        except msgspec.ValidationError as error:
+        except ValueError as error:
             raise PayloadMismatch(messages, str(error)) from None
 
     async def _pop(

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from queenmq import wire
+from queenmq.client.payloads import cut_out, put_back
 
 
 class Json(Protocol):
@@ -36,7 +37,19 @@ class Codec:
         return text.encode() if isinstance(text, str) else text
 
     def decode(self, body: bytes, wanted: Any = Any) -> Any:
-        """Raises ValueError if the body is not such a value."""
+        """Return the value in an answer; payloads that cannot be read do not spoil the others.
+
+        Raises ValueError if the body is not such a value.
+        """
+        try:
+            return self._decode(body, wanted)
+        except (ValueError, RecursionError) as error:
+            skeleton, payloads = cut_out(body)
+            if not payloads:
+                raise ValueError(str(error)) from error
+        return put_back(self._decode(skeleton, wanted), payloads, self._decode)
+
+    def _decode(self, body: bytes, wanted: Any = Any) -> Any:
         if self._json is None:
             return _decoder(wanted).decode(body)
         return msgspec.convert(self._json.loads(body), wanted)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from queenmq.client.acks import Acker, release, settle_failed
 from queenmq.client.calls import PopKeywords, PopRequest
 from queenmq.client.consumer import Consumer
+from queenmq.client.handling import error_text, log_misfit
 from queenmq.client.lanes import Lanes
 from queenmq.client.message import Message
 from queenmq.client.signals import told_of_signals
@@ -189,13 +190,14 @@ class Consumption:
             self._end()
 
     async def _next(self, consumer: Consumer, lanes: Lanes, acker: Acker) -> Message[Any] | None:
-        """The next message of the batch that fits the type; one that does not has failed."""
+        """The next message of the batch that can be handled; one that cannot has failed."""
         while not consumer.is_stopping and (message := lanes.next()) is not None:
-            try:
-                return consumer.handling.typed(message)
-            except ValueError as error:
-                await acker.drain()
-                await settle_failed(self._queen._settler, lanes, message, str(error))
+            misfit = consumer.handling.misfit(message)
+            if misfit is None:
+                return message
+            log_misfit(message, misfit)
+            await acker.drain()
+            await settle_failed(self._queen._settler, lanes, message, error_text(misfit))
         return None
 
     async def _leave(self, consumer: Consumer, lanes: Lanes, acker: Acker) -> None:
@@ -205,6 +207,5 @@ class Consumption:
         settler = self._queen._settler
         await acker.drain()
         if self._body_error is not None and lanes.in_hand is not None:
-            text = f"{type(self._body_error).__name__}: {self._body_error}"
-            await settle_failed(settler, lanes, lanes.in_hand, text)
+            await settle_failed(settler, lanes, lanes.in_hand, error_text(self._body_error))
         await release(settler, lanes.rest())

@@ -14,6 +14,7 @@
         ├── OperationFailed         a push that the server had put off did not end well in time
         ├── BufferFailed            buffered messages could not be delivered
         ├── PayloadMismatch         a payload does not fit the type that was asked for
+        ├── UnreadablePayload       a payload is JSON that Python cannot hold
         ├── HandlerFailed           a handler that acks for itself raised
         └── ClientClosed            the client was closed before the call
 
@@ -125,6 +126,17 @@ class PayloadMismatch(ClientError):
             "`messages` of this error has all messages of the answer, settle them"
         )
         self.messages = list(messages)
+
+
+class UnreadablePayload(ClientError, ValueError):
+    """A payload is JSON that Python cannot hold, such as 1e400; `raw` has its bytes."""
+
+    def __init__(self, raw: bytes, reason: str) -> None:
+        super().__init__(
+            f"the payload cannot be read ({reason}); `raw` of this error has its {len(raw)} bytes"
+        )
+        self.raw = raw
+        self.reason = reason
 
 
 class HandlerFailed(ClientError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,14 @@ from queenmq.client.acks import Acker, fail_all, release, settle_failed
 from queenmq.client.builders import called
 from queenmq.client.errors import HandlerFailed
 from queenmq.client.lanes import Lanes
-from queenmq.client.message import Message, converted
+from queenmq.client.message import Message, UnreadableMessage, converted
 from queenmq.client.settling import Settler
 from queenmq.client.tracing import consume_span
 
 if TYPE_CHECKING:
     from queenmq.client.consumption import ConsumeOptions
+
+logger = logging.getLogger(__name__)
 
 
 class Handling:
@@ -50,13 +53,18 @@ class Handling:
         settler = self._settler
         try:
             while not self._is_stopping() and (message := lanes.next()) is not None:
+                misfit = self.misfit(message)
+                if misfit is not None:
+                    await self._refuse(message, message, misfit, lanes, acker)
+                    continue
                 try:
                     await self._call([message], message)
                 except HandlerFailed as failed:
                     if not self.acks:
                         raise
+                    log_failure([message], failed.__cause__)
                     await acker.drain()
-                    await settle_failed(settler, lanes, message, _text(failed))
+                    await settle_failed(settler, lanes, message, error_text(failed.__cause__))
                 else:
                     if self.acks:
                         acker.add(message)
@@ -66,8 +74,23 @@ class Handling:
                 await acker.drain()
                 await release(settler, lanes.rest())
 
+    async def _refuse(
+        self, argument: Any, message: Message[Any], misfit: ValueError, lanes: Lanes, acker: Acker
+    ) -> None:
+        """Fail the message in hand, which the handler cannot be given.
+
+        Also where the handler acks for itself: it does not get to see this one.
+        """
+        if self._on_error is not None:
+            await called(self._on_error, argument, misfit)
+            lanes.settle()
+            return
+        log_misfit(message, misfit)
+        await acker.drain()
+        await settle_failed(self._settler, lanes, message, error_text(misfit))
+
     async def _together(self, lanes: Lanes, acker: Acker) -> None:
-        """The whole batch in one call. Payloads of a wrong type fail alone, with their lane."""
+        """The whole batch in one call. Payloads that do not fit fail alone, with their lane."""
         settler = self._settler
         messages, misfits = self._fitting(lanes)
         failed: list[tuple[Message[Any], str]] = []
@@ -77,47 +100,56 @@ class Handling:
             except HandlerFailed as error:
                 if not self.acks:
                     raise
-                failed = [(message, _text(error)) for message in messages]
+                log_failure(messages, error.__cause__)
+                failed = [(message, error_text(error.__cause__)) for message in messages]
             except BaseException:
                 if self.acks:
                     await release(settler, messages)
                 raise
-        if not self.acks:
-            return
-        if not failed:
+        if self.acks and not failed:
             acker.add(*messages)
-        if failed or misfits:
+        if misfits and self._on_error is not None:
+            for message, misfit in misfits:
+                await called(self._on_error, [message], misfit)
+        elif failed or misfits:
+            for message, misfit in misfits:
+                log_misfit(message, misfit)
             await acker.drain()
-            await fail_all(settler, [*failed, *misfits])
+            await fail_all(settler, [*failed, *((one, error_text(why)) for one, why in misfits)])
             # A misfit that became a dead letter leaves the lease to those behind it.
             await release(settler, lanes.skipped)
 
-    def _fitting(self, lanes: Lanes) -> tuple[list[Message[Any]], list[tuple[Message[Any], str]]]:
-        """The messages to handle, and the first of each lane that does not fit the type."""
+    def _fitting(
+        self, lanes: Lanes
+    ) -> tuple[list[Message[Any]], list[tuple[Message[Any], ValueError]]]:
+        """The messages to handle, and the first of each lane that does not fit."""
         good: list[Message[Any]] = []
-        bad: list[tuple[Message[Any], str]] = []
+        bad: list[tuple[Message[Any], ValueError]] = []
         while (message := lanes.next()) is not None:
-            try:
-                good.append(self.typed(message))
-            except ValueError as error:
-                bad.append((message, str(error)))
-                lanes.block()
-            else:
+            misfit = self.misfit(message)
+            if misfit is None:
+                good.append(message)
                 lanes.settle()
+            else:
+                bad.append((message, misfit))
+                lanes.block()
         return good, bad
 
-    def typed(self, message: Message[Any]) -> Message[Any]:
-        """The message with its payload as the type that was asked for; raises ValueError."""
-        kind = self._options.type
-        return message if kind is None else converted(message, kind)
+    def misfit(self, message: Message[Any]) -> ValueError | None:
+        """Give the message its payload as the type that was asked for; return why that fails."""
+        if self._options.type is None:
+            return message.problem if isinstance(message, UnreadableMessage) else None
+        try:
+            converted(message, self._options.type)
+        except ValueError as error:
+            return error
+        return None
 
     async def _call(self, messages: Sequence[Message[Any]], argument: Any) -> None:
         """Run the handler and its callbacks; any error of it comes out as HandlerFailed."""
         assert self._handle is not None
         try:
             with consume_span(messages):
-                if argument is messages[0]:
-                    self.typed(messages[0])
                 result = await called(self._handle, argument)
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
@@ -134,7 +166,47 @@ class Handling:
             await called(self._on_success, argument, result)
 
 
-def _text(failed: HandlerFailed) -> str:
+def error_text(error: BaseException | None) -> str:
     """What the dead letter will say."""
-    error = failed.__cause__
     return f"{type(error).__name__}: {error}"
+
+
+def log_failure(messages: Sequence[Message[Any]], error: BaseException | None) -> None:
+    """Leave a trace of a handler's error where the consumer runs: the server gets its text only."""
+    facts = _facts(messages)
+    logger.error(
+        "handler failed: queue %s, partition %s, message %s, attempt %d",
+        facts["queue"],
+        facts["partition"],
+        facts["transactionId"],
+        facts["attempt"],
+        exc_info=error,
+        extra={"event": "handler_failed", **facts},
+    )
+
+
+def log_misfit(message: Message[Any], misfit: ValueError) -> None:
+    """Say which message its handler was not given, and why."""
+    facts = _facts([message])
+    logger.error(
+        "message not handled: queue %s, partition %s, message %s, attempt %d: %s",
+        facts["queue"],
+        facts["partition"],
+        facts["transactionId"],
+        facts["attempt"],
+        misfit,
+        extra={"event": "payload_refused", **facts, "error": error_text(misfit)},
+    )
+
+
+def _facts(messages: Sequence[Message[Any]]) -> dict[str, Any]:
+    """The first message of a batch stands for all of it."""
+    first = messages[0]
+    return {
+        "queue": first.queue,
+        "partition": first.partition,
+        "transactionId": first.transaction_id,
+        "group": first.consumer_group,
+        "attempt": first.retry_count + 1,
+        "count": len(messages),
+    }

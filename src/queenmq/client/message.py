@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
+from queenmq.client.errors import UnreadablePayload
+
 T = TypeVar("T")
 
 
@@ -115,6 +117,33 @@ class DeadLetter(_Mapped, Generic[T], rename="camel", dict=True, kw_only=True):
     failed_at: str | None = None
 
 
+#: The fields as such, below the properties that shadow them.
+_message_data: Any = Message.__dict__["data"]
+_letter_data: Any = DeadLetter.__dict__["data"]
+
+
+class UnreadableMessage(Message[Any]):
+    """A message whose payload cannot be read; all else about it can."""
+
+    @property  # type: ignore[misc]
+    def data(self) -> Any:
+        raise self.problem
+
+    @property
+    def problem(self) -> UnreadablePayload:
+        """Why `data` cannot be read, which is what the field holds."""
+        problem: UnreadablePayload = _message_data.__get__(self)
+        return problem
+
+
+class UnreadableDeadLetter(DeadLetter[Any]):
+    """A dead letter whose payload cannot be read."""
+
+    @property  # type: ignore[misc]
+    def data(self) -> Any:
+        raise _letter_data.__get__(self)
+
+
 class Popped(Struct):
     """The answer to a pop; a server may leave messages out, or send null for one."""
 
@@ -157,6 +186,6 @@ def field_of(message: Any, name: str) -> Any:
 
 
 def converted(message: Message[Any], wanted: type[T]) -> Message[T]:
-    """The message with its payload as a value of the type; raises msgspec.ValidationError."""
+    """The message with its payload as a value of the type; raises ValueError if it is not one."""
     message.data = msgspec.convert(message.data, wanted)
     return message

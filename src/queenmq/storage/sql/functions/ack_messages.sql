@@ -5,8 +5,9 @@
 -- Per (partition, group) the items are applied in message order, whatever the request order, up to the first
 -- one that asks for a redelivery; nothing after that one is applied.
 --   completed, success  the cursor moves to the message; all before it have passed with it
---   failed              redelivery from the cursor while this message has retries left, else dead letter
---   retry               redelivery that does not count
+--   failed              redelivery from the cursor after the queue's retry delay while this message has retries
+--                       left, else dead letter
+--   retry               redelivery at once that does not count
 --   dlq                 dead letter
 -- A cursor never moves back: acking what has already passed succeeds and changes nothing.
 -- Result: one row per item. has_more: the partition has messages after the cursor and no live lease.
@@ -128,7 +129,8 @@ BEGIN
                                WHEN d.pass_seq < pc.retry_seq THEN pc.retry_count ELSE 0 END,
             retry_error = CASE WHEN d.stop_seq IS NOT NULL THEN d.stop_error
                                WHEN d.pass_seq < pc.retry_seq THEN pc.retry_error END,
-            retry_at = CASE WHEN d.stop_seq IS NOT NULL AND d.retry_delay > 0
+            -- What was given back unhandled has no reason to wait.
+            retry_at = CASE WHEN d.is_failed AND d.retry_delay > 0
                             THEN v_now + make_interval(secs => d.retry_delay / 1000.0) END,
             expiry_count = CASE WHEN d.pass_seq IS NULL THEN pc.expiry_count ELSE 0 END,
             solo_until_seq = CASE WHEN pc.solo_until_seq > coalesce(d.pass_seq, pc.cursor_seq)
@@ -153,6 +155,7 @@ BEGIN
                    max(s.stop_seq) AS stop_seq,
                    max(s.retries + (s.status = 'failed')::integer) FILTER (WHERE s.seq = s.stop_seq)
                        AS stop_retries,
+                   bool_or(s.status = 'failed') FILTER (WHERE s.seq = s.stop_seq) AS is_failed,
                    max(left(nullif(s.error, ''), c_error_length)) FILTER (WHERE s.seq = s.stop_seq)
                        AS stop_error
             FROM settled s
