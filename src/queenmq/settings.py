@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+import msgspec.inspect
 
 from queenmq.errors import SettingsError
 
@@ -165,6 +166,12 @@ def _nearest(name: str, known: Collection[str]) -> str | None:
     return found[0] if found else None
 
 
+def terminal_columns() -> int | None:
+    """The width that the user wants output to have, by COLUMNS; None if that says nothing."""
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else None
+
+
 def _from_file(path: Path, known: set[str]) -> dict[str, tuple[str, Any]]:
     try:
         table = tomllib.loads(path.read_text())
@@ -184,7 +191,29 @@ def _convert(source: str, value: Any, wanted: Any) -> Any:
     try:
         return msgspec.convert(value, wanted, strict=False)
     except msgspec.ValidationError as error:
-        reason = str(error)
-        raise SettingsError(
-            f"{source} cannot be {value!r}: {reason[0].lower()}{reason[1:]}"
-        ) from error
+        raise SettingsError(f"{source} cannot be {value!r}; use {describe(wanted)}") from error
+
+
+def describe(wanted: Any) -> str:
+    """The values that a type takes, for people: `a whole number from 1 to 64`, `text or json`."""
+    kind = msgspec.inspect.type_info(wanted)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        kind = next(one for one in kind.types if not isinstance(one, msgspec.inspect.NoneType))
+    if isinstance(kind, msgspec.inspect.LiteralType):
+        *others, last = (str(value) for value in kind.values)
+        return f"{', '.join(others)} or {last}" if others else last
+    if isinstance(kind, msgspec.inspect.BoolType):
+        return "true or false"
+    if isinstance(kind, msgspec.inspect.IntType | msgspec.inspect.FloatType):
+        noun = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
+        return noun + _range(kind)
+    return "text"
+
+
+def _range(kind: msgspec.inspect.IntType | msgspec.inspect.FloatType) -> str:
+    low = f" from {kind.ge}" if kind.ge is not None else ""
+    low = f" above {kind.gt}" if kind.gt is not None else low
+    high = f" to {kind.le}" if kind.le is not None else ""
+    if not low:
+        return high and f" up to {kind.le}"
+    return low + (high or (" on" if kind.ge is not None else ""))

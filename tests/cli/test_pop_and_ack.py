@@ -27,7 +27,7 @@ def test_without_an_ack_messages_stay_leased(cli: Cli, queue: str) -> None:
     assert cli("pop", queue).code == 0
     ended = cli("pop", queue)
     assert (ended.code, ended.out) == (3, "")
-    assert ended.err == f"queen: there is nothing to pop from queue '{queue}' now\n"
+    assert ended.err.startswith(f"queen: queue '{queue}' has nothing to pop now; queen why ")
 
 
 @pytest.mark.parametrize("flag", ["--ack", "--auto-ack"])
@@ -65,8 +65,8 @@ def test_an_ack_that_is_refused_is_an_error(cli: Cli, queue: str) -> None:
 @pytest.mark.parametrize(
     ("words", "stdin", "code", "says"),
     [
-        ([], "", 3, "no message to ack"),
-        ([], "{}\n", 2, "line 1 is no message"),
+        ([], "", 3, "no messages to ack"),
+        ([], "{}\n", 2, "line 1 has no transactionId"),
         (["x"], "", 2, "--partition-id is missing"),
         (["--lease-id", "x"], "", 2, "need the TRANSACTION_ID"),
         (["x", "--status", "done"], "", 2, "'--status'"),

@@ -77,7 +77,7 @@ def test_what_is_destroyed_is_asked_for(cli: Cli) -> None:
     cli.ok("push", queue, "1", "2")
     for words in (["queues", "delete", queue], ["queues", "clear", queue]):
         ended = cli(*words)
-        assert ended.code == 2 and "There is nobody to ask; give --yes." in ended.err
+        assert ended.code == 2 and "Refused without confirmation; pass --yes." in ended.err
     assert cli("queues", "show", queue, "-o", "json").value["totals"]["total"] == 2
     assert "dropped 2 messages" in cli.ok("queues", "clear", "--yes", queue)
     assert cli.ok("queues", "delete", "--yes", queue) == f"queue {queue} is deleted\n"
@@ -113,7 +113,7 @@ def test_apply_shows_a_difference_makes_it_so_and_is_then_content(cli: Cli, tmp_
     ]
     assert options(cli, old)["maxSize"] == 9
     ended = cli("apply", "-f", str(file))
-    assert ended.code == 2 and "give --yes" in ended.err
+    assert ended.code == 2 and "pass --yes" in ended.err
     assert cli("apply", "-f", str(file), "--yes", "-o", "json").value == [
         {"queue": old, "action": "configure", "changes": {"maxSize": {"before": 9, "after": 0}}},
         {

@@ -197,7 +197,7 @@ class TestOtherNames:
 
     @pytest.mark.parametrize("variable", settings.ALIASES)
     def test_a_bad_value_is_named_as_it_was_given(self, variable: str) -> None:
-        assert refusal(environ={variable: "0"}).startswith(f"{variable} cannot be '0': ")
+        assert refusal(environ={variable: "0"}).startswith(f"{variable} cannot be '0'; use ")
 
     def test_nothing_else_without_our_prefix_is_read(self) -> None:
         environ = {"SMART_POLL_MAX_INTERVAL": "5", "POP_SLOTS": "3", "ENABLE_POP_BATCHING": "0"}
@@ -258,15 +258,15 @@ class TestPopSettings:
 class TestRefusals:
     def test_a_bad_flag_is_named(self) -> None:
         text = refusal({"log_level": "loud"})
-        assert text.startswith("--log-level cannot be 'loud': ")
+        assert text.startswith("--log-level cannot be 'loud'; use ")
 
     def test_a_bad_variable_is_named(self) -> None:
         text = refusal(environ={"QUEEN_PORT": "http"})
-        assert text.startswith("QUEEN_PORT cannot be 'http': ")
+        assert text.startswith("QUEEN_PORT cannot be 'http'; use ")
 
     def test_a_bad_key_is_named_with_its_file(self, write_config: Any) -> None:
         path = write_config('port = "http"')
-        assert refusal(config=path).startswith(f"port in {path} cannot be 'http': ")
+        assert refusal(config=path).startswith(f"port in {path} cannot be 'http'; use ")
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -312,7 +312,7 @@ class TestRefusals:
         ],
     )
     def test_a_value_out_of_bounds_is_refused(self, name: str, value: str) -> None:
-        assert f"QUEEN_{name.upper()} cannot be {value!r}: " in refusal(
+        assert f"QUEEN_{name.upper()} cannot be {value!r}; use " in refusal(
             environ={f"QUEEN_{name.upper()}": value}
         )
 

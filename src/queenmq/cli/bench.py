@@ -13,15 +13,19 @@ import msgspec
 import typer
 
 from queenmq import __version__, clock
-from queenmq.cli import bench_runs
+from queenmq.cli import bench_runs, tables
 from queenmq.cli.bench_runs import Load, Scenario
 from queenmq.cli.exits import UsageProblem
-from queenmq.cli.output import Column, cell, progress
+from queenmq.cli.output import Column, cell, print_lines, progress
 from queenmq.cli.session import Session, command
 from queenmq.cli.times import parse_time
 
 if TYPE_CHECKING:
     from queenmq.client.client import Queen
+
+
+#: For people, where the key is not enough.
+_TITLES = {"memoryGb": "memory GB", "loadAverage": "load average", "cpu": "CPU", "cpus": "CPUs"}
 
 
 def _change(value: float | None) -> str:
@@ -31,17 +35,17 @@ def _change(value: float | None) -> str:
 _COLUMNS = [
     Column("scenario", "SCENARIO"),
     Column("messages", "MESSAGES"),
-    Column("requests", "REQUESTS"),
+    Column("requests", "REQUESTS", rank=1),
     Column("messagesPerSecond", "MESSAGES/S"),
     Column("milliseconds.p50", "P50 MS"),
-    Column("milliseconds.p95", "P95 MS"),
+    Column("milliseconds.p95", "P95 MS", rank=3),
     Column("milliseconds.p99", "P99 MS"),
-    Column("milliseconds.max", "MAX MS"),
+    Column("milliseconds.max", "MAX MS", rank=2),
 ]
 _COMPARED = [
-    Column("before.messagesPerSecond", "BEFORE"),
+    Column("before.messagesPerSecond", "BEFORE", rank=2),
     Column("change.messagesPerSecond", "CHANGE", _change),
-    Column("before.milliseconds.p50", "P50 BEFORE"),
+    Column("before.milliseconds.p50", "P50 BEFORE", rank=2),
     Column("change.p50", "CHANGE", _change),
 ]
 
@@ -56,11 +60,15 @@ def bench(
     scenarios: Annotated[
         list[Scenario] | None, typer.Argument(help="What to measure.", show_default="all")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="For each scenario.")] = 5.0,
-    connections: Annotated[int, typer.Option(min=1, max=256, help="At the same time.")] = 8,
-    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Messages of a request.")] = 10,
-    partitions: Annotated[int, typer.Option(min=1, max=100_000)] = 100,
-    bytes: Annotated[int, typer.Option(min=24, max=1_000_000, help="Of a payload.")] = 200,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="How long each scenario runs.")
+    ] = 5.0,
+    connections: Annotated[
+        int, typer.Option(min=1, max=256, help="Connections at the same time.")
+    ] = 8,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Messages in a request.")] = 10,
+    partitions: Annotated[int, typer.Option(min=1, max=100_000, help="Partitions to use.")] = 100,
+    bytes: Annotated[int, typer.Option(min=24, max=1_000_000, help="Bytes of a payload.")] = 200,
     messages: Annotated[
         int, typer.Option(min=1, max=10_000_000, help="Pushed before the scenario pop.")
     ] = 20_000,
@@ -87,7 +95,10 @@ def bench(
         session.out.value(report)
         return
     for name, facts in (("client", report["client"]), ("server", report["server"])):
-        print(f"{name}: {', '.join(f'{key} {cell(value)}' for key, value in facts.items())}")
+        titles = [f"{name} {_TITLES.get(key, key)}".upper() for key in facts]
+        values = [cell(value) for value in facts.values()]
+        print_lines(tables.block(titles, values, width=tables.terminal_width()))
+    print()
     session.out.rows(report["results"], [*_COLUMNS, *(_COMPARED if before else [])])
 
 

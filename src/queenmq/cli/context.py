@@ -25,7 +25,7 @@ def _complete(incomplete: str) -> list[str]:
     return [name for name in known if name.startswith(incomplete)]
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=_complete)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.", autocompletion=_complete)]
 
 _COLUMNS = [
     Column("isCurrent", "", lambda value: "*" if value else ""),
@@ -55,7 +55,7 @@ def set_(
     name: Name,
     url: Annotated[str | None, typer.Option(help="The server.")] = None,
     token: Annotated[
-        str | None, typer.Option(help="Its token; - reads it from standard input.")
+        str | None, typer.Option(help="The server's token; - reads it from standard input.")
     ] = None,
 ) -> None:
     """Add a context, or change one. The first one is used from then on.
@@ -95,7 +95,7 @@ def use(out: Output, name: Name) -> None:
 @command(app)
 def show(
     out: Output,
-    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The context.")] = None,
     with_token: Annotated[bool, typer.Option(help="Print the token, too.")] = False,
 ) -> None:
     """Show a context, by default the one in use.

@@ -1,18 +1,29 @@
-"""Which database a command means."""
+"""Which settings and which database a command means."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from queenmq import settings
+from queenmq.cli.exits import UsageProblem
 from queenmq.errors import SettingsError
+
+
+def load_settings(flags: Mapping[str, Any], *, config: str | None = None) -> settings.Settings:
+    """All settings; one that cannot be used is a mistake of the command line."""
+    try:
+        return settings.load(flags, config=config)
+    except SettingsError as error:
+        raise UsageProblem(str(error)) from error
 
 
 def find_url(database_url: str | None, data_dir: str | None) -> str:
     """The database that the flags name, or else the one that the other settings name."""
     if database_url is not None and data_dir is not None:
-        raise SettingsError("--database-url and --data-dir name two databases; give one of them")
-    loaded = settings.load({"database_url": database_url, "data_dir": data_dir})
+        raise UsageProblem("--database-url and --data-dir name two databases; give one of them")
+    loaded = load_settings({"database_url": database_url, "data_dir": data_dir})
     if loaded.database_url is not None and data_dir is None:
         return loaded.database_url
     from queenmq.storage.embedded import read_url

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from queenmq import settings
-from queenmq.cli.database_url import find_url
-from queenmq.cli.exits import FOUND
+from queenmq.cli.database_url import find_url, load_settings
+from queenmq.cli.exits import FOUND, UsageProblem
 from queenmq.cli.output import Column, Output
 from queenmq.cli.session import command
-from queenmq.cli.times import age
+from queenmq.cli.times import age, when
 from queenmq.clock import now_ms
-from queenmq.errors import QueenError, SettingsError
+from queenmq.errors import QueenError
 
 if TYPE_CHECKING:
     from queenmq.storage.lookup_care import Finding, Resynced
@@ -44,7 +43,7 @@ def url(
     """
     from queenmq.storage.embedded import read_url
 
-    loaded = settings.load({"data_dir": data_dir})
+    loaded = load_settings({"data_dir": data_dir})
     print(read_url(Path(loaded.data_dir), socket=socket))
 
 
@@ -83,9 +82,9 @@ def finish_upgrade(
 
 
 def _url_to_migrate(database_url: str | None) -> str:
-    url = settings.load({"database_url": database_url}).database_url
+    url = load_settings({"database_url": database_url}).database_url
     if url is None:
-        raise SettingsError("--database-url is required; or set QUEEN_DATABASE_URL")
+        raise UsageProblem("no database: pass --database-url, or set QUEEN_DATABASE_URL")
     return url
 
 
@@ -220,12 +219,12 @@ _VACUUM_COLUMNS = [
     Column("table", "TABLE"),
     Column("liveRows", "ROWS"),
     Column("deadRows", "DEAD"),
-    Column("vacuumAtDeadRows", "VACUUM AT"),
-    Column("vacuums", "VACUUMS"),
-    Column("lastVacuum", "LAST VACUUM"),
+    Column("vacuumAtDeadRows", "VACUUM AT", rank=2),
+    Column("vacuums", "VACUUMS", rank=3),
+    Column("lastVacuum", "LAST VACUUM", when, rank=1),
     Column("tableBytes", "TABLE SIZE", _bytes),
     Column("indexBytes", "INDEXES", _bytes),
-    Column("updates", "UPDATES"),
-    Column("hotUpdates", "HOT"),
-    Column("xidAge", "XID AGE"),
+    Column("updates", "UPDATES", rank=5),
+    Column("hotUpdates", "HOT", rank=5),
+    Column("xidAge", "XID AGE", rank=4),
 ]

@@ -11,7 +11,7 @@ from queenmq.cli.exits import NothingThere
 from queenmq.cli.output import Column, counted, progress
 from queenmq.cli.pop import Partition
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
-from queenmq.cli.times import parse_duration
+from queenmq.cli.times import parse_duration, when
 from queenmq.errors import QueenError
 
 app = typer.Typer(help="Dead letters: list, show, push again, forget.", no_args_is_help=True)
@@ -23,12 +23,13 @@ _PAGE = 1_000
 #: Pages that are searched for one letter.
 _PAGES_MAX = 100
 
-OfGroup = Annotated[str | None, typer.Option("--group", "-g", help="Of this group only.")]
+OfGroup = Annotated[str | None, typer.Option("--group", "-g", help="Only letters of this group.")]
 OlderThan = Annotated[
-    str | None, typer.Option(help="Only those that died before so long, such as 7d.")
+    str | None, typer.Option(help="Only letters that died longer ago than this, such as 7d.")
 ]
 Most = Annotated[
-    int | None, typer.Option("--limit", "-n", min=1, help="Most letters.", show_default="all")
+    int | None,
+    typer.Option("--limit", "-n", min=1, help="At most this many letters.", show_default="all"),
 ]
 
 _COLUMNS = [
@@ -36,19 +37,23 @@ _COLUMNS = [
     Column("partition", "PARTITION"),
     Column("consumerGroup", "GROUP"),
     Column("transactionId", "TRANSACTION ID"),
-    Column("retryCount", "RETRIES"),
-    Column("failedAt", "FAILED"),
-    Column("errorMessage", "ERROR"),
+    Column("retryCount", "RETRIES", rank=2),
+    Column("failedAt", "FAILED", when, rank=1),
+    Column("errorMessage", "ERROR", is_text=True),
 ]
 
 
 @command(app, "list")
 def list_(
     session: Session,
-    queue: Annotated[str | None, typer.Argument(metavar="QUEUE", help="Of this queue.")] = None,
+    queue: Annotated[
+        str | None, typer.Argument(metavar="QUEUE", help="Only letters of this queue.")
+    ] = None,
     group: OfGroup = None,
     partition: Partition = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000)] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=10_000, help="Print at most this many.")
+    ] = 100,
 ) -> None:
     """List dead letters, latest failure first.
 
@@ -68,7 +73,9 @@ def list_(
 def show(
     session: Session,
     queue: QueueName,
-    transaction_id: Annotated[str, typer.Argument(metavar="TRANSACTION_ID")],
+    transaction_id: Annotated[
+        str, typer.Argument(metavar="TRANSACTION_ID", help="The message's transaction id.")
+    ],
 ) -> None:
     """Show a dead letter with its payload and why it was given up, for each group.
 
@@ -87,7 +94,9 @@ def show(
     if not session.out.is_human:
         session.out.rows(found, columns)
         return
-    for one in found:
+    for number, one in enumerate(found):
+        if number:
+            print()
         session.out.thing(one, columns)
 
 

@@ -30,6 +30,10 @@ class UsageProblem(QueenError):
     """The command line, a file or a context cannot be used as it stands."""
 
 
+class NotNow(QueenError):
+    """The server cannot serve this now; later it may work."""
+
+
 class NothingThere(QueenError):
     """The thing named does not exist, or there is nothing to give."""
 
@@ -43,7 +47,7 @@ def code_of(error: QueenError) -> int:
         # Trying again would not help before somebody has changed something.
         ((AccessRefused, StorageFault), ERROR),
         ((NothingThere, errors.NotFound), NOTHING),
-        ((errors.Unreachable, errors.Overloaded, StorageUnavailable), UNREACHABLE),
+        ((NotNow, errors.Unreachable, errors.Overloaded, StorageUnavailable), UNREACHABLE),
         (errors.NotAllowed, REFUSED),
     ]
     return next((code for kind, code in kinds if isinstance(error, kind)), ERROR)

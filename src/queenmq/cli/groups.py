@@ -10,29 +10,29 @@ from queenmq import clock
 from queenmq.cli.exits import FOUND, NothingThere
 from queenmq.cli.output import Column, counted
 from queenmq.cli.session import QueueName, Session, Yes, command, complete_queues, confirm
-from queenmq.cli.times import age, parse_time
+from queenmq.cli.times import BEGINNING, age, parse_time, when
 
 app = typer.Typer(help="Consumer groups: list, show, move, forget.", no_args_is_help=True)
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 OfQueue = Annotated[
     str | None,
-    typer.Option("--queue", help="On this queue only.", autocompletion=complete_queues),
+    typer.Option("--queue", help="Only this queue.", autocompletion=complete_queues),
 ]
 To = Annotated[
     str,
-    typer.Option(help="'15m ago', beginning, end, or 2030-01-31T12:00:00Z."),
+    typer.Option(help="Where to: '15m ago', beginning, end, or 2030-01-31T12:00:00Z."),
 ]
 
 _COLUMNS = [
     Column("name", "GROUP"),
     Column("queueName", "QUEUE"),
-    Column("members", "PARTITIONS"),
-    Column("partitionsWithLag", "LAGGING"),
+    Column("members", "PARTITIONS", rank=2),
+    Column("partitionsWithLag", "LAGGING", rank=1),
     Column("totalLag", "LAG"),
     Column("maxTimeLag", "AGE", age),
     Column("state", "STATE"),
-    Column("subscriptionMode", "START"),
+    Column("subscriptionMode", "START", rank=3),
 ]
 _LAG_COLUMNS = [
     Column("consumer_group", "GROUP"),
@@ -40,7 +40,7 @@ _LAG_COLUMNS = [
     Column("partition_name", "PARTITION"),
     Column("offset_lag", "LAG"),
     Column("time_lag_seconds", "AGE", age),
-    Column("oldest_unconsumed_at", "OLDEST"),
+    Column("oldest_unconsumed_at", "OLDEST", when, rank=1),
 ]
 
 
@@ -82,8 +82,8 @@ def show(session: Session, group: GroupName, queue: OfQueue = None) -> None:
         Column("offsetLag", "LAG"),
         Column("timeLagSeconds", "AGE", age),
         Column("leaseActive", "LEASED"),
-        Column("totalConsumed", "CONSUMED"),
-        Column("lastConsumedAt", "LAST"),
+        Column("totalConsumed", "CONSUMED", rank=2),
+        Column("lastConsumedAt", "LAST", when, rank=1),
     ]
     session.out.rows(rows, columns)
 
@@ -112,9 +112,10 @@ def delete(
     Example: queen groups delete --yes old-group
     """
     where = "all queues" if queue is None else f"queue {queue}"
+    nowhere = "any queue" if queue is None else f"queue {queue!r}"
     rows = session.queen.admin.list_consumer_groups()
     if not any(row["name"] == group and queue in (None, row["queueName"]) for row in rows):
-        raise NothingThere(f"group {group!r} is not on {where}; check its name")
+        raise NothingThere(f"group {group!r} has no cursor on {nowhere}; check its name")
     confirm(f"Forget group {group} on {where} of {session.server.url}?", yes=yes)
     answer = session.queen.delete_consumer_group(group, not keep_start, queue=queue)
     session.out.done(
@@ -127,9 +128,9 @@ def lag(
     session: Session,
     min_seconds: Annotated[
         int | None,
-        typer.Option(min=0, help="Only what is at least so old; exit code 6 if there is any."),
+        typer.Option(min=0, help="Only what is at least this old; exit code 6 if there is any."),
     ] = None,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Of this group only.")] = None,
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Only this group.")] = None,
     queue: OfQueue = None,
 ) -> None:
     """List partitions with messages that a group has not passed, worst first.
@@ -172,9 +173,11 @@ def move(session: Session, group: str, queue: str, to: str, *, yes: bool) -> Non
     else:
         time = parse_time(to, now_ms=clock.unix_ms())
         answer = session.queen.seek(queue, group, timestamp=time)
-        to = time
+        to = "the beginning" if time == BEGINNING else time
     if not answer["partitionsUpdated"]:
-        raise NothingThere(f"group {group!r} has no partition on queue {queue!r} yet; pop first")
+        raise NothingThere(
+            f"group {group!r} has not popped from queue {queue!r} yet; pop once, then move it"
+        )
     session.out.done(
         f"moved group {group} to {to} in {counted(answer['partitionsUpdated'], 'partition')}"
         f" of {queue}",

@@ -32,6 +32,7 @@ from queenmq.cli import (
     top,
 )
 from queenmq.cli.exits import ERROR, INTERRUPTED, OK, PIPE_CLOSED, USAGE, code_of, line_of
+from queenmq.cli.help import prepare
 from queenmq.errors import QueenError
 
 app = typer.Typer(
@@ -39,7 +40,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
 )
 app.command(name="serve")(serve.serve)
 app.command(name="demo")(demo.demo)
@@ -82,7 +83,8 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code. What went wrong is one line on standard error."""
     try:
-        code = app(arguments, prog_name="queen", standalone_mode=False)
+        command = prepare(typer.main.get_command(app))
+        code = command(arguments, prog_name="queen", standalone_mode=False)
         return code if isinstance(code, int) else OK
     except QueenError as error:
         return _told(line_of(error), code_of(error))

@@ -11,13 +11,13 @@ from queenmq.cli.session import Session, command
 
 app = typer.Typer(help="Hold pushes back, or pause pops.", no_args_is_help=True)
 
-Pops = Annotated[bool, typer.Option("--pops", help="Pops instead of pushes.")]
+Pops = Annotated[bool, typer.Option("--pops", help="Pause pops instead of holding pushes back.")]
 
 _COLUMNS = [
-    Column("maintenanceMode", "PUSHES KEPT ON DISK"),
+    Column("maintenanceMode", "PUSHES HELD BACK"),
     Column("popMaintenanceMode", "POPS PAUSED"),
     Column("bufferedMessages", "PUSHES ON DISK"),
-    Column("bufferHealthy", "NOTHING SET ASIDE"),
+    Column("bufferHealthy", "SET ASIDE", lambda is_healthy: "no" if is_healthy else "yes"),
     Column("bufferStats.dbHealthy", "DATABASE ANSWERS"),
 ]
 

@@ -12,14 +12,20 @@ from queenmq.cli.exits import NothingThere
 from queenmq.cli.output import Column
 from queenmq.cli.pop import Partition
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
-from queenmq.cli.times import parse_time
+from queenmq.cli.times import parse_time, when
 
 app = typer.Typer(help="Single messages: list, show, retry, bury, delete.", no_args_is_help=True)
 trace = typer.Typer(help="What consumers recorded about messages.", no_args_is_help=True)
 
-PartitionId = Annotated[str, typer.Argument(metavar="PARTITION_ID", help="Of the message.")]
-TransactionId = Annotated[str, typer.Argument(metavar="TRANSACTION_ID", help="Of the message.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most lines.")]
+PartitionId = Annotated[
+    str, typer.Argument(metavar="PARTITION_ID", help="The message's partition id.")
+]
+TransactionId = Annotated[
+    str, typer.Argument(metavar="TRANSACTION_ID", help="The message's transaction id.")
+]
+Limit = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=1000, help="Print at most this many.")
+]
 
 
 class State(enum.StrEnum):
@@ -36,9 +42,9 @@ def list_(
     session: Session,
     queue: QueueName,
     partition: Partition = None,
-    status: Annotated[State | None, typer.Option(help="In this state only.")] = None,
+    status: Annotated[State | None, typer.Option(help="List messages in this state only.")] = None,
     since: Annotated[
-        str, typer.Option(help="Pushed from this time on, such as '15m ago'.")
+        str, typer.Option(help="List messages pushed since this time, such as '15m ago'.")
     ] = "beginning",
     limit: Limit = 50,
 ) -> None:
@@ -59,13 +65,13 @@ def list_(
         Column("partition", "PARTITION"),
         Column("transactionId", "TRANSACTION ID"),
         Column("status", "STATUS"),
-        Column("createdAt", "CREATED"),
-        Column("leaseExpiresAt", "LEASED UNTIL"),
+        Column("createdAt", "CREATED", when, rank=1),
+        Column("leaseExpiresAt", "LEASE ENDS", when, rank=2),
         Column("partitionId", "PARTITION ID"),
     ]
     session.out.rows(found["messages"], columns)
     if found.get("isCut"):
-        session.out.note("there may be older ones; narrow the list by --partition")
+        session.out.note("there may be older messages; narrow the list with --partition")
 
 
 @command(app)
@@ -134,11 +140,11 @@ def delete(
 
 
 _TRACE_COLUMNS = [
-    Column("created_at", "TIME"),
+    Column("created_at", "TIME", when),
     Column("event_type", "EVENT"),
-    Column("consumer_group", "GROUP"),
-    Column("trace_names", "NAMES", lambda value: ", ".join(value or ())),
-    Column("data", "DATA"),
+    Column("consumer_group", "GROUP", rank=2),
+    Column("trace_names", "NAMES", lambda value: ", ".join(value or ()), rank=1),
+    Column("data", "DATA", is_text=True),
 ]
 
 
@@ -189,7 +195,7 @@ def names(session: Session, limit: Limit = 100) -> None:
         Column("trace_name", "NAME"),
         Column("trace_count", "TRACES"),
         Column("message_count", "MESSAGES"),
-        Column("last_seen", "LAST"),
+        Column("last_seen", "LAST", when),
     ]
     session.out.rows(found["trace_names"], columns)
 

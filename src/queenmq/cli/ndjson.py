@@ -14,6 +14,8 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from queenmq.cli.exits import UsageProblem
+from queenmq.cli.verbatim import Verbatim
+from queenmq.client.payloads import cut_out
 
 #: Bytes asked for at once, and of one batch.
 _PIECE_BYTES = 1 << 18
@@ -24,11 +26,40 @@ LINE_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Line(NamedTuple):
-    """A line that holds something: its number from 1, its bytes, and what they mean."""
+    """A line that holds something: its number from 1, and its bytes."""
 
     number: int
     content: bytes
-    value: Any
+
+    @classmethod
+    def of(cls, number: int, content: bytes, *, is_message: bool = False) -> Line:
+        """A line of JSON; raises msgspec.DecodeError for anything else.
+
+        What its values are is not asked: the server takes numbers that Python cannot hold. Of a
+        message that it gave, the payload is not looked at either.
+        """
+        content.decode()
+        checked = cut_out(content)[0] if is_message else content
+        try:
+            _GRAMMAR.decode(b'{"line":' + checked + b"}")
+        except RecursionError:
+            raise msgspec.DecodeError("nested too deeply; stay below 900 levels") from None
+        return cls(number, content)
+
+    @property
+    def value(self) -> Any:
+        """What the line means; payloads of messages stay as they are written."""
+        try:
+            return Verbatim().loads(self.content)
+        except msgspec.DecodeError as error:
+            raise UsageProblem(f"line {self.number} cannot be read ({error})") from None
+
+
+class _Wrapped(msgspec.Struct):
+    line: msgspec.Raw
+
+
+_GRAMMAR = msgspec.json.Decoder(_Wrapped)
 
 
 @contextlib.contextmanager
@@ -36,7 +67,7 @@ def opened(file: str | None) -> Iterator[BinaryIO]:
     """The file, or standard input for none or `-`."""
     if file in (None, "-"):
         if sys.stdin.isatty():
-            print("reading lines of JSON; end with Ctrl-D", file=sys.stderr)
+            print("reading lines of JSON from standard input; end with Ctrl-D", file=sys.stderr)
         yield sys.stdin.buffer
         return
     try:
@@ -48,14 +79,18 @@ def opened(file: str | None) -> Iterator[BinaryIO]:
 
 
 def batches(
-    stream: BinaryIO, *, is_text: bool = False, on_bytes: Callable[[int], None] = lambda count: None
+    stream: BinaryIO,
+    *,
+    is_text: bool = False,
+    is_message: bool = False,
+    on_bytes: Callable[[int], None] = lambda count: None,
 ) -> Iterator[list[Line]]:
     """Lines in batches; those before a bad line come before the error about it."""
     batch: list[Line] = []
     for pieces in _arrivals(stream, on_bytes):
         for number, content in pieces:
             try:
-                line = _parse(number, content, is_text=is_text)
+                line = _parse(number, content, is_text=is_text, is_message=is_message)
             except UsageProblem:
                 if batch:
                     yield batch
@@ -90,15 +125,14 @@ def _arrivals(
         yield iter([(number, bytes(rest))])
 
 
-def _parse(number: int, content: bytes, *, is_text: bool) -> Line | None:
+def _parse(number: int, content: bytes, *, is_text: bool, is_message: bool) -> Line | None:
     content = content.rstrip(b"\r") if is_text else content.strip()
     if not content:
         return None
     try:
         if is_text:
-            value: Any = content.decode()
-            return Line(number, msgspec.json.encode(value), value)
-        return Line(number, content, msgspec.json.decode(content))
+            return Line(number, msgspec.json.encode(content.decode()))
+        return Line.of(number, content, is_message=is_message)
     except UnicodeDecodeError:
         raise UsageProblem(f"line {number} is not UTF-8") from None
     except msgspec.DecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,17 @@ from queenmq.cli.times import age
 from queenmq.errors import QueenError
 
 app = typer.Typer(help="Pushes that wait to be stored.", no_args_is_help=True)
+
+
+class OperationStatus(enum.StrEnum):
+    """How far an operation is."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DISCARDED = "discarded"
+
 
 OperationId = Annotated[str, typer.Argument(help="The operation's id.", metavar="ID")]
 
@@ -26,10 +38,10 @@ _COLUMNS = [
     Column("status", "STATUS"),
     Column("queue", "QUEUE"),
     Column("partition", "PARTITION"),
-    Column("seq", "SEQ"),
-    Column("itemCount", "ITEMS"),
-    Column("retryCount", "RETRIES"),
-    Column("error", "ERROR"),
+    Column("seq", "SEQ", rank=2),
+    Column("itemCount", "ITEMS", rank=1),
+    Column("retryCount", "RETRIES", rank=2),
+    Column("error", "ERROR", is_text=True),
 ]
 _ASIDE_COLUMNS = [
     Column("id", "ID"),
@@ -46,16 +58,18 @@ _ASIDE_COLUMNS = [
 def list_(
     session: Session,
     status: Annotated[
-        str | None, typer.Option(help="pending, processing, completed, failed or discarded.")
+        OperationStatus | None, typer.Option(help="List operations with this status only.")
     ] = None,
-    queue: Annotated[str | None, typer.Option(help="Of this queue only.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most lines.")] = 100,
+    queue: Annotated[str | None, typer.Option(help="List operations of this queue only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Print at most this many.")] = 100,
 ) -> None:
     """List operations, newest first.
 
     Example: queen ops list --status failed
     """
-    found = session.queen.admin.list_operations(status=status, queue=queue, limit=limit)
+    found = session.queen.admin.list_operations(
+        status=status and status.value, queue=queue, limit=limit
+    )
     session.out.rows(found["operations"], _COLUMNS)
     if found["total"] > len(found["operations"]):
         session.out.note(f"{len(found['operations'])} of {found['total']}; see --limit")

@@ -1,22 +1,30 @@
 """Owns what commands print: tables for people, JSON for programs.
 
-On a terminal tables have colours and fit its width; in a pipe they are plain and whole. Results go
-to standard output, everything about the work itself to standard error.
+On a terminal tables fit its width and have bold titles; in a pipe they are plain and whole. Results
+go to standard output, everything about the work itself to standard error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from queenmq.cli import tables
+from queenmq.cli.columns import Column as Column
+from queenmq.cli.columns import Row
+from queenmq.cli.columns import cell as cell
+from queenmq.cli.columns import value_at as value_at
+from queenmq.cli.tables import Line
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
+    from rich.text import Text
 
 
 class Format(enum.StrEnum):
@@ -27,42 +35,6 @@ class Format(enum.StrEnum):
     NDJSON = "ndjson"
 
 
-Row = Mapping[str, Any]
-
-
-def cell(value: Any) -> str:
-    """A value in a table: JSON for what is not plain text, in one line."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return " ".join(value.split())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.3f}".rstrip("0").rstrip(".")
-    return encode(value)
-
-
-class Column(NamedTuple):
-    """A column: its key in the row (`a.b` for b in a), its title, its text."""
-
-    key: str
-    title: str
-    show: Callable[[Any], str] = cell
-
-    def text(self, row: Row) -> str:
-        return self.show(value_at(row, self.key))
-
-
-def value_at(row: Any, path: str) -> Any:
-    """The value at `a.b.c`; None where there is none."""
-    for name in path.split("."):
-        if not isinstance(row, Mapping) or name not in row:
-            return None
-        row = row[name]
-    return row
-
-
 def counted(number: int, noun: str) -> str:
     """`1 message`, `2 messages`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -71,7 +43,11 @@ def counted(number: int, noun: str) -> str:
 def encode(value: Any, *, indent: int = 0) -> str:
     """A value as JSON in one line, or indented."""
     content = msgspec.json.encode(value)
-    return (msgspec.json.format(content, indent=indent) if indent else content).decode()
+    if indent:
+        # A payload that came in by SQL may be more than a parser takes.
+        with contextlib.suppress(ValueError, RecursionError):
+            content = msgspec.json.format(content, indent=indent)
+    return content.decode()
 
 
 class Output:
@@ -91,17 +67,15 @@ class Output:
                 self.line(row)
         elif self.format is Format.JSON:
             print(encode(list(rows), indent=2))
-        elif sys.stdout.isatty():
-            console().print(rich_table(rows, columns))
         else:
-            print_plain(rows, columns)
+            print_table(rows, columns)
 
     def thing(self, value: Row, columns: Sequence[Column]) -> None:
         """Print one thing, a line for each of its fields."""
         if self.is_human:
-            width = max(len(column.title) for column in columns)
-            for column in columns:
-                print(f"{column.title:<{width}}  {column.text(value)}".rstrip())
+            titles = [column.title for column in columns]
+            values = [column.text(value) for column in columns]
+            print_lines(tables.block(titles, values, width=tables.terminal_width()))
         else:
             self.value(value)
 
@@ -133,29 +107,27 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
-def rich_table(
-    rows: Iterable[Row], columns: Sequence[Column], *, title: str | None = None
-) -> Table:
-    """A table that folds what is too long for the terminal."""
-    from rich.table import Table
+def print_table(rows: Iterable[Row], columns: Sequence[Column]) -> None:
+    """Print rows as a table, or as blocks where that would be too wide."""
+    print_lines(tables.lay_out(rows, columns, width=tables.terminal_width()))
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print what was laid out; on a terminal with titles in bold."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            print(line)
+        return
+    terminal = console()
+    for line in lines:
+        terminal.print(styled(line), overflow="ignore", no_wrap=True, crop=False)
+
+
+def styled(line: Line) -> Text:
+    """A line for a terminal."""
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(Text(column.title), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(column.text(row)) for column in columns))
-    return table
-
-
-def print_plain(rows: Iterable[Row], columns: Sequence[Column]) -> None:
-    """Columns as wide as they need to be."""
-    lines = [[column.title for column in columns]]
-    lines += [[column.text(row) for column in columns] for row in rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
-    for line in lines:
-        cells = (text.ljust(width) for text, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    return Text.assemble((line.title, "bold"), line.rest)
 
 
 def progress(*, is_wanted: bool = True) -> Progress:

@@ -9,24 +9,24 @@ from typing import Annotated, Any
 import typer
 
 from queenmq.cli import ndjson
-from queenmq.cli.exits import NothingThere, UsageProblem
+from queenmq.cli.exits import NothingThere, NotNow, UsageProblem
 from queenmq.cli.ndjson import Line
 from queenmq.cli.output import Column, counted
 from queenmq.cli.session import QueueName, Session, command
-from queenmq.cli.times import parse_duration
+from queenmq.cli.times import parse_duration, when
 from queenmq.errors import QueenError
 
 Group = Annotated[
     str | None, typer.Option("--group", "-g", help="Consumer group.", show_default="the default")
 ]
-Partition = Annotated[str | None, typer.Option("--partition", "-p", help="Of this partition only.")]
+Partition = Annotated[str | None, typer.Option("--partition", "-p", help="Only this partition.")]
 
 MESSAGE_COLUMNS = [
     Column("partition", "PARTITION"),
     Column("transactionId", "TRANSACTION ID"),
-    Column("createdAt", "CREATED"),
-    Column("retryCount", "RETRIES"),
-    Column("data", "DATA"),
+    Column("createdAt", "CREATED", when),
+    Column("retryCount", "RETRIES", rank=1),
+    Column("data", "DATA", is_text=True),
 ]
 
 
@@ -50,14 +50,20 @@ def pop(
     queue: QueueName,
     group: Group = None,
     partition: Partition = None,
-    batch: Annotated[int, typer.Option("--batch", "-n", min=1, help="Most messages.")] = 1,
-    partitions: Annotated[int, typer.Option(min=1, help="Most partitions.")] = 1,
+    batch: Annotated[
+        int, typer.Option("--batch", "-n", min=1, help="Take at most this many messages.")
+    ] = 1,
+    partitions: Annotated[
+        int, typer.Option(min=1, help="Take them from at most this many partitions.")
+    ] = 1,
     wait: Annotated[
-        str | None, typer.Option(help="Wait so long if there is nothing, such as 30s.")
+        str | None, typer.Option(help="Wait this long if there is nothing, such as 30s.")
     ] = None,
-    ack: Annotated[bool, typer.Option("--ack", help="Ack them once they are printed.")] = False,
+    ack: Annotated[
+        bool, typer.Option("--ack", help="Ack the messages once they are printed.")
+    ] = False,
     auto_ack: Annotated[
-        bool, typer.Option("--auto-ack", help="Have the server ack at once: at most once.")
+        bool, typer.Option("--auto-ack", help="Let the server ack before it answers: at most once.")
     ] = False,
 ) -> None:
     """Take messages and print them. Exit code 3 when there are none.
@@ -83,7 +89,11 @@ def pop(
     )
     if not messages:
         session.require_queue(queue)
-        raise NothingThere(f"there is nothing to pop from queue {queue!r} now")
+        if session.queen.admin.get_pop_maintenance_mode()["popMaintenanceMode"]:
+            raise NotNow(
+                "pops are paused on all brokers; resume them with queen maintenance off --pops"
+            )
+        raise NothingThere(f"queue {queue!r} has nothing to pop now; queen why {queue} says why")
     session.out.rows((dict(one) for one in messages), MESSAGE_COLUMNS)
     if ack:
         _check(session.queen.ack(messages)["results"])
@@ -92,15 +102,20 @@ def pop(
 def ack(
     session: Session,
     transaction_id: Annotated[
-        str | None, typer.Argument(metavar="TRANSACTION_ID", help="Of the message.")
+        str | None, typer.Argument(metavar="TRANSACTION_ID", help="The message's transaction id.")
     ] = None,
-    partition_id: Annotated[str | None, typer.Option(help="Of the message.")] = None,
+    partition_id: Annotated[str | None, typer.Option(help="The message's partition id.")] = None,
     lease_id: Annotated[
-        str | None, typer.Option(help="Of the message; without it the lease is not checked.")
+        str | None,
+        typer.Option(help="The message's lease id. Without it the lease is not checked."),
     ] = None,
     group: Group = None,
-    status: Annotated[Status, typer.Option(help="What became of it.")] = Status.COMPLETED,
-    error: Annotated[str | None, typer.Option(help="Why it failed.")] = None,
+    status: Annotated[
+        Status, typer.Option(help="How handling the message ended.")
+    ] = Status.COMPLETED,
+    error: Annotated[
+        str | None, typer.Option(help="Why it failed; kept with a dead letter.")
+    ] = None,
 ) -> None:
     """Settle a message by its ids, or the messages that queen pop -o ndjson gives, from a pipe.
 
@@ -120,7 +135,7 @@ def ack(
     for batch in batches:
         results += session.queen.ack(batch, status.value, group=group, error=error)["results"]
     if not results:
-        raise NothingThere("standard input had no message to ack")
+        raise NothingThere("standard input has no messages to ack")
     _check(results)
     session.out.done(f"{_PAST[status]} {counted(len(results), 'message')}", results)
 
@@ -135,7 +150,7 @@ _PAST = {
 
 def _messages() -> Iterator[list[Mapping[str, Any]]]:
     with ndjson.opened(None) as stream:
-        for batch in ndjson.batches(stream):
+        for batch in ndjson.batches(stream, is_message=True):
             yield [_message(line) for line in batch]
 
 
@@ -143,8 +158,8 @@ def _message(line: Line) -> Mapping[str, Any]:
     value = line.value
     if not isinstance(value, dict) or not {"transactionId", "partitionId"} <= value.keys():
         raise UsageProblem(
-            f"line {line.number} is no message with transactionId and partitionId;"
-            " give what queen pop -o ndjson prints"
+            f"line {line.number} has no transactionId and partitionId;"
+            " pass what queen pop -o ndjson prints"
         )
     return value
 

@@ -54,9 +54,13 @@ def push(
     file: Annotated[
         str | None, typer.Option("--file", "-f", help="Lines of JSON; - is standard input.")
     ] = None,
-    partition: Annotated[str | None, typer.Option("--partition", "-p")] = None,
+    partition: Annotated[
+        str | None,
+        typer.Option("--partition", "-p", help="The partition to push to.", show_default="Default"),
+    ] = None,
     transaction_id: Annotated[
-        str | None, typer.Option(help="Of the one message; stored once per partition.")
+        str | None,
+        typer.Option(help="A name for the one message; a partition stores each name once."),
     ] = None,
     key_field: Annotated[
         str | None, typer.Option(help="Take the partition from this field, such as customer.id.")
@@ -160,15 +164,15 @@ class _Run:
         """The sums."""
         if self._session.out.format == "ndjson":
             return
-        sums = {
-            "pushed": self.total,
-            "queued": self._counts["queued"],
-            "duplicate": self._counts["duplicate"],
-            "buffered": self._counts["buffered"],
-        }
-        apart = [f"{sums[name]} {name}" for name in ("duplicate", "buffered") if sums[name]]
-        more = f" ({', '.join(apart)})" if apart else ""
-        text = f"pushed {counted(self.total, 'message')} to {self._shape.queue}{more}"
+        names = ("queued", "duplicate", "buffered")
+        sums = {"pushed": self.total - self._counts["duplicate"]}
+        sums |= {name: self._counts[name] for name in names}
+        text = f"pushed {counted(sums['pushed'], 'message')} to {self._shape.queue}"
+        if sums["buffered"]:
+            text += f" ({sums['buffered']} buffered: accepted, and stored later)"
+        if sums["duplicate"]:
+            was = "was a duplicate" if sums["duplicate"] == 1 else "were duplicates"
+            text += f"; {sums['duplicate']} {was}, stored before under the same transaction id"
         self._session.out.done(text, sums)
 
 
@@ -180,7 +184,7 @@ def _parsed(payloads: Sequence[str], *, is_text: bool) -> Iterator[Line]:
     for number, payload in enumerate(payloads, start=1):
         content = msgspec.json.encode(payload) if is_text else payload.encode()
         try:
-            yield Line(number, content, msgspec.json.decode(content))
+            yield Line.of(number, content)
         except msgspec.DecodeError as error:
             raise UsageProblem(
                 f"payload {number} {payload!r:.60} is not JSON ({error}); text needs quotes of its"
@@ -192,7 +196,7 @@ def _field(line: Line, path: str) -> str:
     value = value_at(line.value, path)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise UsageProblem(
-            f"line {line.number} has {msgspec.json.encode(value).decode()} as field {path!r};"
-            " text or a whole number is needed"
+            f"line {line.number} has {msgspec.json.encode(value).decode()} in field {path!r};"
+            " it must be text or a whole number"
         )
     return str(value)

@@ -10,6 +10,7 @@ import msgspec
 
 from queenmq import wire
 from queenmq.cli.exits import UsageProblem
+from queenmq.settings import describe
 
 FIELDS = {field.name: field for field in msgspec.structs.fields(wire.QueueOptions)}
 #: Beside the options.
@@ -42,11 +43,9 @@ def checked(name: str, value: Any, *, is_text: bool = False) -> Any:
     """The value, if the option takes it; text of a command line may stand for a number."""
     try:
         return msgspec.convert(value, FIELDS[named(name)].type, strict=not is_text)
-    except msgspec.ValidationError as error:
-        reason = str(error)
-        raise UsageProblem(
-            f"option {name} cannot be {value!r}: {reason[0].lower()}{reason[1:]}"
-        ) from None
+    except msgspec.ValidationError:
+        wanted = describe(FIELDS[named(name)].type)
+        raise UsageProblem(f"option {name} cannot be {value!r}; use {wanted}") from None
 
 
 def with_defaults(options: Mapping[str, Any]) -> dict[str, Any]:

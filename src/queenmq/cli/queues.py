@@ -10,6 +10,7 @@ from queenmq.cli import queue_options
 from queenmq.cli.exits import NothingThere, UsageProblem
 from queenmq.cli.output import Column, counted
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
+from queenmq.cli.times import when
 
 app = typer.Typer(help="Queues: list, set up, empty, delete.", no_args_is_help=True)
 
@@ -18,8 +19,8 @@ _LONG_MS = 600_000
 
 _COLUMNS = [
     Column("name", "QUEUE"),
-    Column("namespace", "NAMESPACE"),
-    Column("task", "TASK"),
+    Column("namespace", "NAMESPACE", rank=2),
+    Column("task", "TASK", rank=3),
     Column("partitions", "PARTITIONS"),
     Column("messages.total", "MESSAGES"),
     Column("messages.pending", "PENDING"),
@@ -29,9 +30,9 @@ _COUNTERS = [
     Column("total", "MESSAGES"),
     Column("pending", "PENDING"),
     Column("processing", "LEASED"),
-    Column("completed", "COMPLETED"),
-    Column("failed", "FAILED"),
-    Column("deadLetter", "DEAD LETTERS"),
+    Column("completed", "COMPLETED", rank=2),
+    Column("failed", "FAILED", rank=3),
+    Column("deadLetter", "DEAD LETTERS", rank=1),
 ]
 
 
@@ -59,8 +60,10 @@ def register(app: typer.Typer) -> None:
 @command(app, "list")
 def list_(
     session: Session,
-    search: Annotated[str | None, typer.Option(help="A part of the name.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most queues.")] = 1000,
+    search: Annotated[
+        str | None, typer.Option(help="Only queues with this in their names.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Print at most this many.")] = 1000,
 ) -> None:
     """List queues with their counts, newest first.
 
@@ -95,7 +98,7 @@ def create(
     namespace: Namespace = None,
     task: Task = None,
 ) -> None:
-    """Create a queue. What is not given has its default.
+    """Create a queue. An option that is left out has its default; retryDelay is 1000 then.
 
     Example: queen queues create invoices leaseTime=60 retryLimit=5 --namespace billing
     """
@@ -170,9 +173,9 @@ def clear(
 def partitions(
     session: Session,
     queue: QueueName,
-    limit: Annotated[int, typer.Option(min=1, help="Most partitions.")] = 1000,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most this many.")] = 1000,
     pending: Annotated[
-        bool, typer.Option("--pending", help="Only those that have something to do.")
+        bool, typer.Option("--pending", help="Only partitions with pending or leased messages.")
     ] = False,
 ) -> None:
     """List the partitions of a queue with their counts.
@@ -185,8 +188,8 @@ def partitions(
     columns = [
         Column("name", "PARTITION"),
         *(column._replace(key=f"stats.{column.key}") for column in _COUNTERS),
-        Column("oldestMessage", "OLDEST"),
-        Column("newestMessage", "NEWEST"),
+        Column("oldestMessage", "OLDEST", when, rank=4),
+        Column("newestMessage", "NEWEST", when, rank=5),
     ]
     session.out.rows(found[:limit], columns)
     if len(found) > limit:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from queenmq import log, settings
+from queenmq.cli.database_url import load_settings
 from queenmq.errors import AccessRefused, QueenError, SettingsError, StorageUnavailable
 
 if TYPE_CHECKING:
@@ -31,11 +32,15 @@ _CHECK_S = 1.0
 
 def serve(
     host: Text = typer.Option(None, help="Address to listen on.", show_default="127.0.0.1"),
-    port: Text = typer.Option(None, help="Port to listen on; 0 picks one.", show_default="6632"),
-    workers: Text = typer.Option(None, help="Processes on that port.", show_default="1"),
-    database_url: Text = typer.Option(None, help="PostgreSQL 15 to 18 to use instead of our own."),
+    port: Text = typer.Option(
+        None, help="Port to listen on; 0 picks a free one.", show_default="6632"
+    ),
+    workers: Text = typer.Option(None, help="Processes that share the port.", show_default="1"),
+    database_url: Text = typer.Option(
+        None, help="PostgreSQL 15 to 18 to use instead of the embedded one."
+    ),
     data_dir: Text = typer.Option(
-        None, help="Home of our own PostgreSQL.", show_default="queen-data"
+        None, help="Data directory of the embedded PostgreSQL.", show_default="queen-data"
     ),
     log_level: Text = typer.Option(
         None, help="debug, info, warning or error.", show_default="info"
@@ -49,7 +54,7 @@ def serve(
 
     Example: queen serve --port 6632 --data-dir ./queen-data
     """
-    loaded = settings.load(
+    loaded = load_settings(
         {
             "host": host,
             "port": port,

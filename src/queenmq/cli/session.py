@@ -14,6 +14,7 @@ from queenmq.cli.contexts import Server
 from queenmq.cli.declaring import Command, declare, parameter
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.output import Format, Output
+from queenmq.cli.verbatim import Verbatim
 
 if TYPE_CHECKING:
     from queenmq.client.options import Options
@@ -23,13 +24,13 @@ _PANEL = "Server and output"
 
 _OUTPUT = Annotated[
     Format,
-    typer.Option("--output", "-o", help="table, json or ndjson.", rich_help_panel=_PANEL),
+    typer.Option("--output", "-o", help="How to print results.", rich_help_panel=_PANEL),
 ]
 _SERVER = {
     "url": Annotated[
         str | None,
         typer.Option(
-            help="The server.",
+            help="The server's URL.",
             envvar="QUEEN_URL",
             show_default=contexts.DEFAULT_URL,
             rich_help_panel=_PANEL,
@@ -37,7 +38,7 @@ _SERVER = {
     ],
     "token": Annotated[
         str | None,
-        typer.Option(help="Its token.", envvar="QUEEN_TOKEN", rich_help_panel=_PANEL),
+        typer.Option(help="The server's token.", envvar="QUEEN_TOKEN", rich_help_panel=_PANEL),
     ],
     "context": Annotated[
         str | None,
@@ -67,7 +68,8 @@ class Session:
         if self._queen is None:
             from queenmq.client.sync import SyncQueen
 
-            self._queen = SyncQueen(self.server.url, **self.options(), **options)
+            options = {"json": Verbatim(), **self.options(), **options}
+            self._queen = SyncQueen(self.server.url, **options)
         return self._queen
 
     def options(self) -> Options:
@@ -123,7 +125,7 @@ def _with_options(function: Command) -> Command:
     return declare(run, parameters, like=function)
 
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -131,8 +133,12 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageProblem(f"{question} There is nobody to ask; give --yes.")
-    if not typer.confirm(question, err=True):
+        raise UsageProblem(f"{question} Refused without confirmation; pass --yes.")
+    try:
+        is_wanted = typer.confirm(question, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    if not is_wanted:
         raise typer.Abort
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from queenmq.cli import tables
+from queenmq.cli.exits import NotNow
 from queenmq.cli.output import Column
 from queenmq.cli.pop import Group
 from queenmq.cli.session import QueueName, Session, command
-from queenmq.cli.times import age
+from queenmq.cli.times import age, when
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +30,7 @@ def status(session: Session) -> None:
     admin = session.queen.admin
     found = {
         "url": session.server.url,
-        "health": admin.health(),
+        "health": _health(session),
         "overview": admin.get_overview(),
         "operations": admin.get_operation_stats(),
         "maintenance": admin.get_maintenance_mode(),
@@ -50,10 +52,23 @@ def status(session: Session) -> None:
         Column("operations.depth", "OPERATIONS WAITING"),
         Column("operations.pressure", "PRESSURE"),
         Column("maintenance.bufferedMessages", "PUSHES ON DISK"),
-        Column("maintenance.maintenanceMode", "PUSHES KEPT ON DISK"),
+        Column("maintenance.maintenanceMode", "PUSHES HELD BACK"),
         Column("maintenance.popMaintenanceMode", "POPS PAUSED"),
     ]
     session.out.thing(found, columns)
+
+
+def _health(session: Session) -> Any:
+    """What the server says of itself; one that is not well says so with 503."""
+    from queenmq.client.errors import Overloaded
+
+    try:
+        return session.queen.admin.health()
+    except Overloaded as error:
+        raise NotNow(
+            f"the server at {session.server.url} answers {error.status}: it is up, but cannot use"
+            " its database. queen maintenance show says how many pushes it keeps on disk"
+        ) from None
 
 
 def why(
@@ -75,19 +90,28 @@ def why(
         session.out.value(found)
         return
     for number, finding in enumerate(found["findings"], start=1):
-        print(f"{number}. {finding['message']}")
-        print(f"   -> {finding['action']}")
+        _print_folded(f"{number}. ", finding["message"])
+        _print_folded("   -> ", finding["action"])
     if found["partitions"]:
         print()
         columns = [
             Column("partition", "PARTITION"),
             Column("state", "STATE"),
             Column("backlog", "BACKLOG"),
-            Column("oldestMessage", "OLDEST"),
-            Column("leaseExpiresAt", "LEASED UNTIL"),
-            Column("leaseId", "LEASE"),
-            Column("retryCount", "FAILURES"),
-            Column("expiredLeases", "EXPIRED LEASES"),
-            Column("lastConsumedAt", "LAST READ"),
+            Column("oldestMessage", "OLDEST", when),
+            Column("leaseExpiresAt", "LEASE ENDS", when, rank=1),
+            Column("leaseId", "LEASE", rank=4),
+            Column("retryCount", "FAILURES", rank=2),
+            Column("expiredLeases", "EXPIRED LEASES", rank=5),
+            Column("lastConsumedAt", "LAST READ", when, rank=3),
         ]
         session.out.rows(found["partitions"], columns)
+
+
+def _print_folded(start: str, text: str) -> None:
+    """Print a sentence behind its mark, folded to the terminal."""
+    width = tables.terminal_width()
+    first, *more = tables.folded(text, None if width is None else width - len(start))
+    print(f"{start}{first}")
+    for line in more:
+        print(" " * len(start) + line)

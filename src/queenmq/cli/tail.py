@@ -36,22 +36,29 @@ def register(app: typer.Typer) -> None:
 def tail(
     session: Session,
     queue: QueueName,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with messages as they come.")
+    ] = False,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, max=1000, help="Begin with the last so many.")
+        int,
+        typer.Option(
+            "--lines", "-n", min=0, max=1000, help="Begin with this many of the last messages."
+        ),
     ] = 10,
     since: Annotated[
-        str | None, typer.Option(help="Begin with everything from a time on, such as '15m ago'.")
+        str | None, typer.Option(help="Begin with everything since a time, such as '15m ago'.")
     ] = None,
     partition: Partition = None,
     group: Annotated[
         str | None,
         typer.Option(
-            "--group", "-g", help="Read as this group, from where it is; they count as read then."
+            "--group",
+            "-g",
+            help="Read as this group, from where it is. What is printed counts as read.",
         ),
     ] = None,
 ) -> None:
-    """Print the last messages of a queue, and with -f those that come.
+    """Print the last messages of a queue, and with -f new ones as they come.
 
     Nothing is taken away from consumers: -f and --since read as a group of their own, which is
     forgotten at the end.
@@ -61,7 +68,9 @@ def tail(
     Example: queen tail orders --since '15m ago' --partition customer-42
     """
     if group is not None and since is not None:
-        raise UsageProblem("--since is for looking without a group; give one of the two")
+        raise UsageProblem("--since and --group both say where to begin; give one of them")
+    if follow and session.out.format is Format.JSON:
+        raise UsageProblem("-o json is one document, which -f never ends; use -o ndjson")
     if follow:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     else:
@@ -85,11 +94,12 @@ def tail(
 
 
 def _print(session: Session, messages: Iterable[Any]) -> None:
+    if session.out.format is Format.JSON:
+        session.out.value([dict(message) for message in messages])
+        return
     for message in messages:
         if session.out.format is Format.NDJSON:
-            session.out.line(message)
-        elif session.out.format is Format.JSON:
-            session.out.value(message)
+            session.out.line(dict(message))
         else:
             words = (message["createdAt"], message["partition"], cell(message["data"]))
             print("  ".join(words), flush=True)
@@ -104,6 +114,8 @@ class _Place:
         self._partition = partition
         #: What the first pop of an own group gave.
         self._first: list[Any] = []
+        #: Whether the last pop got no answer, which is said once.
+        self._is_away = False
 
     def last(self, count: int) -> Iterator[dict[str, Any]]:
         """The last messages, oldest first."""
@@ -130,9 +142,18 @@ class _Place:
 
     def _forget(self, group: str) -> None:
         """Twice: a pop that Ctrl-C cut off may still run in the server and begin the group anew."""
-        self._session.queen.delete_consumer_group(group, queue=self._queue)
-        threading.Event().wait(_AFTERMATH_S)
-        self._session.queen.delete_consumer_group(group, queue=self._queue)
+        from queenmq.client.errors import ClientError
+
+        try:
+            self._session.queen.delete_consumer_group(group, queue=self._queue)
+            threading.Event().wait(_AFTERMATH_S)
+            self._session.queen.delete_consumer_group(group, queue=self._queue)
+        except ClientError:
+            # Not what ended the command, and must not hide it.
+            self._session.out.note(
+                f"queen: group {group} is left on the server; remove it with"
+                f" queen groups delete {group} --yes"
+            )
 
     def read(self, group: str, *, follow: bool) -> Iterator[Any]:
         """What the group has not read yet; then, to follow, what comes."""
@@ -146,11 +167,17 @@ class _Place:
         from queenmq.client.errors import Overloaded, Unreachable
 
         try:
-            return self._pop(group, wait=True)
+            messages = self._pop(group, wait=True)
         except (Overloaded, Unreachable) as error:
-            self._session.out.note(f"queen: {error}; trying again")
+            if not self._is_away:
+                self._session.out.note(f"queen: {error}; retrying until the server is back")
+            self._is_away = True
             threading.Event().wait(_AWAY_S)
             return []
+        if self._is_away:
+            self._session.out.note("queen: the server is back")
+        self._is_away = False
+        return messages
 
     def _pop(self, group: str, *, wait: bool, start: str | None = None) -> list[Any]:
         return self._session.queen.pop(

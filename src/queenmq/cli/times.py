@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from queenmq import clock
 from queenmq.cli.exits import UsageProblem
 from queenmq.durations import parse_seconds
 
@@ -44,6 +45,18 @@ def parse_time(text: str, *, now_ms: float) -> str:
 
 def _iso(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def when(time: str | None) -> str:
+    """A time of the server for people: how long ago, or how far ahead. JSON has it exactly."""
+    if not time:
+        return ""
+    try:
+        at_s = datetime.fromisoformat(time).timestamp()
+    except ValueError:
+        return time
+    seconds = clock.unix_ms() / 1000 - at_s
+    return f"{age(max(seconds, 0))} ago" if seconds > -1 else f"in {age(-seconds)}"
 
 
 def age(seconds: float | None) -> str:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from queenmq import clock
-from queenmq.cli.output import Column, console, print_plain, rich_table
+from queenmq.cli import tables
+from queenmq.cli.keys import Keys
+from queenmq.cli.output import Column, console, print_lines, print_table, styled
 from queenmq.cli.session import Session, command
 from queenmq.cli.times import age
 from queenmq.errors import QueenError
@@ -35,8 +37,8 @@ def _rate(value: float | None) -> str:
 
 _QUEUES = [
     Column("queue", "QUEUE"),
-    Column("partitions", "PARTITIONS"),
-    Column("messages", "MESSAGES"),
+    Column("partitions", "PARTITIONS", rank=1),
+    Column("messages", "MESSAGES", rank=2),
     Column("pending", "PENDING"),
     Column("leased", "LEASED"),
     Column("pushedPerSecond", "PUSHED/S", _rate),
@@ -59,13 +61,18 @@ def register(app: typer.Typer) -> None:
 
 def top(
     session: Session,
-    interval: Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between looks.")] = 2.0,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Queues and groups.")] = 20,
+    interval: Annotated[
+        float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")
+    ] = 2.0,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=1, help="Show at most this many queues and groups.")
+    ] = 20,
     once: Annotated[bool, typer.Option("--once", help="Look twice, print, and end.")] = False,
 ) -> None:
-    """Watch queues, rates, lag and leases. Ctrl-C ends it.
+    """Watch queues, rates, lag and leases. The key q or Ctrl-C ends it.
 
-    The busiest come first. Rates are differences between two looks.
+    The busiest come first, as many as the screen has room for. Rates are differences between two
+    looks.
 
     Example: queen top --once --interval 0.5
     """
@@ -85,15 +92,19 @@ def _watch(session: Session, interval: float, lines: int) -> None:
     from rich.text import Text
 
     before = take(session)
-    with Live(Text("looking ..."), console=console(), screen=True, auto_refresh=False) as live:
-        while True:
-            threading.Event().wait(interval)
+    terminal = console()
+    with (
+        Keys() as keys,
+        Live(Text("looking ..."), console=terminal, screen=True, auto_refresh=False) as live,
+    ):
+        while keys.wait(interval) not in ("q", "Q"):
             try:
                 now = take(session)
             except QueenError as error:
-                live.update(Text(f"{error}\n\nTrying again."), refresh=True)
+                live.update(Text(f"{error}\n\nRetrying. Press q to quit."), refresh=True)
                 continue
-            live.update(_screen(session, view(before, now), lines), refresh=True)
+            shown = view(before, now)
+            live.update(_screen(session, shown, lines, terminal.height), refresh=True)
             before = now
 
 
@@ -183,7 +194,7 @@ def _growth(now: int, before: int | None, seconds: float) -> float | None:
     return None if before is None or now < before else (now - before) / seconds
 
 
-def _headline(session: Session, shown: Mapping[str, Any]) -> str:
+def _headline(session: Session, shown: Mapping[str, Any]) -> list[str]:
     totals = shown["totals"]
     parts = [
         session.server.url,
@@ -198,32 +209,47 @@ def _headline(session: Session, shown: Mapping[str, Any]) -> str:
         parts.append(f"{waiting} operations wait, pressure {pressure:.2f}")
     if totals["pushesOnDisk"]:
         parts.append(f"{totals['pushesOnDisk']} pushes on disk")
-    parts += ["PUSHES KEPT ON DISK"] if totals["isPushPaused"] else []
+    parts += ["PUSHES HELD BACK"] if totals["isPushPaused"] else []
     parts += ["POPS PAUSED"] if totals["isPopPaused"] else []
-    return "  ".join(parts)
+    return tables.folded("  ".join(parts), tables.terminal_width())
 
 
 def _print(session: Session, shown: dict[str, Any], lines: int) -> None:
     if not session.out.is_human:
         session.out.value(shown)
         return
-    if sys.stdout.isatty():
-        console().print(_screen(session, shown, lines))
-        return
-    print(_headline(session, shown), end="\n\n")
-    print_plain(shown["queues"][:lines], _QUEUES)
+    print_lines(tables.Line(one) for one in _headline(session, shown))
     print()
-    print_plain(shown["groups"][:lines], _GROUPS)
+    print_table(shown["queues"][:lines], _QUEUES)
+    print()
+    print_table(shown["groups"][:lines], _GROUPS)
 
 
-def _screen(session: Session, shown: Mapping[str, Any], lines: int) -> RenderableType:
+def share_lines(room: int, queues: int, groups: int) -> tuple[int, int]:
+    """How many queues and groups to show in so many lines: half each, and what one leaves over."""
+    half = room // 2
+    for_groups = min(groups, max(half, room - queues))
+    return min(queues, room - for_groups), for_groups
+
+
+def _screen(session: Session, shown: Mapping[str, Any], lines: int, height: int) -> RenderableType:
     from rich.console import Group
-    from rich.text import Text
 
+    width = tables.terminal_width()
+    head = [tables.Line(one) for one in _headline(session, shown)]
+    queues, groups = shown["queues"][:lines], shown["groups"][:lines]
+    # Beside the rows: two lines of titles, two empty ones, and the keys.
+    for_queues, for_groups = share_lines(height - len(head) - 5, len(queues), len(groups))
     return Group(
-        Text(_headline(session, shown), style="bold"),
-        Text(),
-        rich_table(shown["queues"][:lines], _QUEUES),
-        Text(),
-        rich_table(shown["groups"][:lines], _GROUPS),
+        *(
+            styled(line)
+            for line in [
+                *head,
+                tables.Line(""),
+                *tables.lay_out(queues[:for_queues], _QUEUES, width=width),
+                tables.Line(""),
+                *tables.lay_out(groups[:for_groups], _GROUPS, width=width),
+                tables.Line("", "q quits"),
+            ][:height]
+        )
     )

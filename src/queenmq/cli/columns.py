@@ -1,0 +1,66 @@
+"""Owns columns: a value of a row, its title, and how it is written for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+Row = Mapping[str, Any]
+
+
+def cell(value: Any) -> str:
+    """Write a value in one line: JSON for what is not plain text, payloads as they were pushed."""
+    if value is None:
+        return ""
+    if isinstance(value, msgspec.Raw):
+        value = _payload(bytes(value))
+    if isinstance(value, str):
+        return _printable(" ".join(value.split()))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    return msgspec.json.encode(value).decode()
+
+
+def _payload(content: bytes) -> str:
+    """Text without its quotes, all else as it stands."""
+    if content.startswith(b'"'):
+        try:
+            return msgspec.json.decode(content, type=str)
+        except ValueError:
+            pass
+    return content.decode(errors="replace")
+
+
+def _printable(text: str) -> str:
+    """Without what would steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)
+
+
+class Column(NamedTuple):
+    """A column: its key in the row (`a.b` for b in a), its title, its text."""
+
+    key: str
+    title: str
+    show: Callable[[Any], str] = cell
+    #: Where a table is too wide, the columns of the highest rank are left out first; 0: never.
+    rank: int = 0
+    #: Free text in the last column may be cut.
+    is_text: bool = False
+
+    def text(self, row: Row) -> str:
+        return self.show(value_at(row, self.key))
+
+
+def value_at(row: Any, path: str) -> Any:
+    """The value at `a.b.c`; None where there is none."""
+    for name in path.split("."):
+        if not isinstance(row, Mapping) or name not in row:
+            return None
+        row = row[name]
+    return row
