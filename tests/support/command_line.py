@@ -19,7 +19,14 @@ from tests.support.broker import SOON_S
 from tests.support.waiting import wait_until
 
 #: Variables by which a developer's own set-up would reach into a test.
-FORGOTTEN = ("QUEEN_URL", "QUEEN_TOKEN", "QUEEN_CONTEXT", "QUEEN_DATABASE_URL", "NO_COLOR", "COLUMNS")
+FORGOTTEN = (
+    "QUEEN_URL",
+    "QUEEN_TOKEN",
+    "QUEEN_CONTEXT",
+    "QUEEN_DATABASE_URL",
+    "NO_COLOR",
+    "COLUMNS",
+)
 
 
 class Ended(NamedTuple):

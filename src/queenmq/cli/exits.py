@@ -5,7 +5,14 @@ The numbers are a promise to scripts; docs/cli.md lists them.
 
 from __future__ import annotations
 
-from queenmq.errors import AccessRefused, QueenError, StorageFault, StorageUnavailable
+from queenmq.errors import (
+    AccessRefused,
+    InvalidRequest,
+    NotFound,
+    QueenError,
+    StorageFault,
+    StorageUnavailable,
+)
 
 OK = 0
 #: Refused, failed, or failed in part.
@@ -43,10 +50,10 @@ def code_of(error: QueenError) -> int:
     from queenmq.client import errors
 
     kinds: list[tuple[type[QueenError] | tuple[type[QueenError], ...], int]] = [
-        (UsageProblem, USAGE),
         # Trying again would not help before somebody has changed something.
         ((AccessRefused, StorageFault), ERROR),
-        ((NothingThere, errors.NotFound), NOTHING),
+        ((NothingThere, errors.NotFound, NotFound), NOTHING),
+        ((UsageProblem, InvalidRequest), USAGE),
         ((NotNow, errors.Unreachable, errors.Overloaded, StorageUnavailable), UNREACHABLE),
         (errors.NotAllowed, REFUSED),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 #: What a value looks like, by the name that typer has for its type.
@@ -31,6 +31,30 @@ def every_command(command: Any, path: str = "queen") -> Iterator[tuple[str, Any]
     yield path, command
     for name, below in getattr(command, "commands", {}).items():
         yield from every_command(below, f"{path} {name}")
+
+
+def wrong_number(parameter: Any, arguments: Sequence[str]) -> str | None:
+    """What is wrong with the number of an option, and which ones it takes; None if it is no number.
+
+    Typer's own sentence has neither the value nor, for a word, the range.
+    """
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if kind not in (int, float):
+        return None
+    for place, word in enumerate(arguments):
+        option, equals, value = word.partition("=")
+        if option in parameter.opts:
+            given = value if equals else "".join(arguments[place + 1 : place + 2])
+            noun = "a whole number" if kind is int else "a number"
+            return f"{option} cannot be {given!r}; use {noun}{_range(parameter)}"
+    return None
+
+
+def _range(parameter: Any) -> str:
+    low, high = parameter.min, parameter.max
+    if low is None:
+        return "" if high is None else f" up to {high}"
+    return f" from {low} on" if high is None else f" from {low} to {high}"
 
 
 def _literal(text: str | None) -> str | None:

@@ -32,7 +32,7 @@ from queenmq.cli import (
     top,
 )
 from queenmq.cli.exits import ERROR, INTERRUPTED, OK, PIPE_CLOSED, USAGE, code_of, line_of
-from queenmq.cli.help import prepare
+from queenmq.cli.help import prepare, wrong_number
 from queenmq.errors import QueenError
 
 app = typer.Typer(
@@ -89,7 +89,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except QueenError as error:
         return _told(line_of(error), code_of(error))
     except typer.TyperException as error:
-        return _refuse(error)
+        return _refuse(error, sys.argv[1:] if arguments is None else arguments)
     except typer.Abort:
         return _told("stopped; nothing was done", ERROR)
     except SystemExit as error:
@@ -101,13 +101,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _refuse(error: typer.TyperException) -> int:
+def _refuse(error: typer.TyperException, arguments: Sequence[str]) -> int:
     """A command line that cannot be used; one without a command gets the help instead."""
     if type(error).__name__ == "NoArgsIsHelpError":
         return USAGE
     ctx = getattr(error, "ctx", None)
     where = ctx.command_path if ctx is not None else "queen"
-    text = " ".join(error.format_message().split()).rstrip(".")
+    number = wrong_number(getattr(error, "param", None), arguments)
+    text = number or " ".join(error.format_message().split()).rstrip(".")
     return _told(f"{text}; see {where} --help", error.exit_code)
 
 

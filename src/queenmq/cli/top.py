@@ -12,13 +12,17 @@ import typer
 from queenmq import clock
 from queenmq.cli import tables
 from queenmq.cli.keys import Keys
-from queenmq.cli.output import Column, console, print_lines, print_table, styled
+from queenmq.cli.output import Column, cell, console, print_lines, print_table, styled
 from queenmq.cli.session import Session, command
 from queenmq.cli.times import age
 from queenmq.errors import QueenError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+#: Columns of a name: two of them and all numbers fit 80.
+_NAME_MAX = 26
 
 
 class Sample(NamedTuple):
@@ -35,8 +39,13 @@ def _rate(value: float | None) -> str:
     return "" if value is None else f"{value:.0f}" if value >= 10 or value == 0 else f"{value:.1f}"
 
 
+def _name(value: Any) -> str:
+    """A screen is no place to copy from, so a long name is cut."""
+    return tables.cut(cell(value), _NAME_MAX)
+
+
 _QUEUES = [
-    Column("queue", "QUEUE"),
+    Column("queue", "QUEUE", _name),
     Column("partitions", "PARTITIONS", rank=1),
     Column("messages", "MESSAGES", rank=2),
     Column("pending", "PENDING"),
@@ -45,11 +54,11 @@ _QUEUES = [
     Column("completedPerSecond", "DONE/S", _rate),
 ]
 _GROUPS = [
-    Column("group", "GROUP"),
-    Column("queue", "QUEUE"),
+    Column("group", "GROUP", _name),
+    Column("queue", "QUEUE", _name),
     Column("lag", "LAG"),
     Column("oldestSeconds", "AGE", age),
-    Column("consumedPerSecond", "READ/S", _rate),
+    Column("consumedPerSecond", "READ/S", _rate, rank=1),
     Column("state", "STATE"),
 ]
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from queenmq.cli.pipeline.checks import check_new_lake
 from queenmq.cli.pipeline.choosing import (
     Namespace,
     PartitionNames,
@@ -56,10 +57,12 @@ def analytics(
 
     if report is not None and not report.absolute().parent.is_dir():
         raise InvalidRequest(f"--report {report}: there is no such folder; create it")
-    now = utc_now()
+    times = make_range(start, end, bucket, now=utc_now())
+    if lake is not None:
+        check_new_lake(lake)
     return Analytics(
         chosen(common, queue, pattern, namespace, task, partition),
-        make_range(start, end, bucket, now=now),
+        times,
         top=top,
         lake=lake,
         report=report,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from queenmq.cli.pipeline.checks import check_new_lake, check_queues
 from queenmq.cli.pipeline.choosing import Namespace, Pattern, QueueNames, Task
 from queenmq.cli.pipeline.frame import Common, job_command
-from queenmq.errors import InvalidRequest, SettingsError
+from queenmq.errors import InvalidRequest
 from queenmq.spark.jobs.job import Job
 
 if TYPE_CHECKING:
@@ -53,17 +54,17 @@ def archive(
 
     Example: queen pipeline archive --queue orders --lake ./lake
     """
-    try:
-        from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
-    except ImportError:
-        raise SettingsError("Spark is not installed; install queenmq[spark]") from None
+    from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
     from queenmq.spark.lake.layout import Lake
 
+    scope = _scope(common.url(), queue, pattern, namespace, task)
+    check_new_lake(lake)
+    check_queues(common.url(), scope)
     return ArchiveJob(
         ArchiveOptions(
             url=common.url(),
             lake=Lake.at(lake),
-            scope=_scope(common.url(), queue, pattern, namespace, task),
+            scope=scope,
             max_messages=max_messages,
             interval_s=interval if continuous else None,
             compact=compact,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from queenmq.cli.pipeline.checks import check_lake
 from queenmq.cli.pipeline.choosing import (
     Namespace,
     PartitionNames,
@@ -37,5 +38,7 @@ def audit(
     """
     from queenmq.spark.jobs.audit.job import Audit
 
+    if lake is not None:
+        check_lake(lake)
     choice = chosen(common, queue, pattern, namespace, task, partition)
     return Audit(choice, lake=lake, writes=write)

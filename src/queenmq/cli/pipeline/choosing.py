@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from queenmq.cli.pipeline.checks import check_queues
+
 if TYPE_CHECKING:
     from queenmq.cli.pipeline.frame import Common
     from queenmq.spark.jobs.choice import Choice
@@ -32,7 +34,7 @@ def chosen(
     task: str | None,
     partition: list[str] | None,
 ) -> Choice:
-    """The choice, checked before Spark is started; none of the options: all queues."""
+    """The choice of queues, which exist; none of the options: all queues."""
     from queenmq.spark.jobs.choice import Choice
 
     choice = Choice(
@@ -43,5 +45,5 @@ def chosen(
         task=task,
         partitions=json.dumps(partition) if partition else None,
     )
-    choice.scope()
+    check_queues(choice.url, choice.scope())
     return choice

@@ -15,7 +15,8 @@ from queenmq.cli.database_url import find_url
 from queenmq.cli.declaring import Command, declare, parameter
 from queenmq.cli.exits import FOUND, UsageProblem
 from queenmq.cli.output import Format, Output
-from queenmq.errors import InvalidRequest, SettingsError
+from queenmq.cli.pipeline.java_output import kept_java_output
+from queenmq.errors import InvalidRequest, SettingsError, StorageUnavailable
 
 if TYPE_CHECKING:
     from queenmq.spark.jobs.job import Job, Summary
@@ -28,7 +29,7 @@ class Common:
     """Options that every job has."""
 
     database_url: Annotated[
-        str | None, typer.Option(help="The PostgreSQL of the brokers.", rich_help_panel=_PANEL)
+        str | None, typer.Option(help="URL of the brokers' PostgreSQL.", rich_help_panel=_PANEL)
     ] = None
     data_dir: Annotated[
         str | None,
@@ -48,18 +49,24 @@ class Common:
     ] = None
     conf: Annotated[
         list[str] | None,
-        typer.Option(help="A setting of Spark, as name=value; repeatable.", rich_help_panel=_PANEL),
+        typer.Option(help="A Spark setting, as name=value; repeatable.", rich_help_panel=_PANEL),
     ] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done.", rich_help_panel=_PANEL)
+        bool,
+        typer.Option(
+            "--dry-run", help="Show what would be done, and change nothing.", rich_help_panel=_PANEL
+        ),
     ] = False
     output: Annotated[
         Format,
-        typer.Option("--output", "-o", help="table, json or ndjson.", rich_help_panel=_PANEL),
+        typer.Option("--output", "-o", help="How to print the summary.", rich_help_panel=_PANEL),
     ] = Format.TABLE
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.", rich_help_panel=_PANEL)] = (
-        False
-    )
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_PANEL)
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show what Spark logs.", rich_help_panel=_PANEL)
+    ] = False
 
     def url(self) -> str:
         """The database that is meant."""
@@ -71,7 +78,7 @@ class Common:
         for text in self.conf or ():
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise InvalidRequest(f"--conf {text!r} is not of the form name=value")
+                raise InvalidRequest(f"--conf {text!r} is not a setting; write name=value")
             found[name] = value
         return found
 
@@ -88,11 +95,16 @@ def job_command(function: Callable[..., Job]) -> Command:
 
     def command(**values: Any) -> None:
         shared = Common(**{field.name: values.pop(field.name) for field in fields(Common)})
+        config = shared.settings()
         try:
             job = function(shared, **values)
-            config = shared.settings()
-        except (InvalidRequest, SettingsError) as error:
+        except SettingsError as error:
             raise UsageProblem(str(error)) from error
+        except ModuleNotFoundError as error:
+            raise UsageProblem(
+                f"queen pipeline runs on Spark, and the package {error.name} is missing;"
+                " install both with: pip install 'queenmq[spark]'"
+            ) from error
         summary = _run(job, shared, config)
         _show(summary, shared)
         if not summary.is_ok:
@@ -103,17 +115,30 @@ def job_command(function: Callable[..., Job]) -> Command:
 
 def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
     from queenmq.cli.pipeline.progress import watching
+    from queenmq.spark.failures import first_sentence
     from queenmq.spark.session import CALM, is_running, session
 
     is_ours = not is_running()
-    with watching(is_quiet=shared.quiet) as progress:
+    with (
+        kept_java_output(is_shown=shared.verbose or not is_ours) as java,
+        watching(is_quiet=shared.quiet) as progress,
+    ):
         progress.tell("starting Spark")
-        spark = session(
-            "queen-pipeline",
-            master=shared.master,
-            remote=shared.remote,
-            config=CALM | config,
-        )
+        try:
+            spark = session(
+                "queen-pipeline",
+                master=shared.master,
+                remote=shared.remote,
+                config=(config if shared.verbose else CALM | config),
+            )
+        except SettingsError as error:
+            raise UsageProblem(str(error)) from error
+        except Exception as error:
+            why = java.last_line() or first_sentence(error)
+            raise StorageUnavailable(
+                f"Spark did not start ({why}); check --master, --remote and --conf, or see its"
+                " log with --verbose"
+            ) from error
         try:
             return job.plan(spark) if shared.dry_run else job.run(spark, progress)
         finally:

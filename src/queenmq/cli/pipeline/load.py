@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from queenmq.cli.pipeline.checks import check_database, check_inputs
 from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.spark.jobs.job import Job
 
@@ -55,7 +56,7 @@ def load(
     from queenmq.spark.jobs.load import Load
     from queenmq.spark.jobs.load_options import LoadOptions, find_format
 
-    return Load(
+    job = Load(
         LoadOptions(
             url=common.url(),
             inputs=tuple(inputs),
@@ -73,3 +74,6 @@ def load(
             name=name,
         )
     )
+    check_inputs(inputs)
+    check_database(common.url())
+    return job

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from queenmq.cli.pipeline.checks import check_database, check_lake
 from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.spark.jobs.job import Job
 
@@ -52,7 +53,7 @@ def replay(
     from queenmq.spark.jobs.replay_options import ReplayOptions, parse_moment
     from queenmq.spark.lake.layout import Lake
 
-    return Replay(
+    job = Replay(
         ReplayOptions(
             url=common.url(),
             lake=Lake.at(lake),
@@ -69,3 +70,6 @@ def replay(
             name=name,
         )
     )
+    check_lake(lake, queue or ())
+    check_database(common.url())
+    return job

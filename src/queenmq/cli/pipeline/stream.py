@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from queenmq.cli.pipeline.checks import check_queues
 from queenmq.cli.pipeline.frame import Common, job_command
-from queenmq.errors import SettingsError
 from queenmq.spark.jobs.job import Job
+
+if TYPE_CHECKING:
+    from queenmq.spark.options import Scope
+    from queenmq.spark.streams.definition import Definition
 
 
 @job_command
@@ -33,8 +37,22 @@ def stream(
     from queenmq.spark.streams.definition import load_definition
 
     definition = load_definition(file)
-    try:
-        from queenmq.spark.jobs.stream import StreamJob
-    except ImportError as error:
-        raise SettingsError("Spark is not installed; install queenmq[spark]") from error
+    from queenmq.spark.jobs.stream import StreamJob
+
+    check_queues(common.url(), _scope(definition))
     return StreamJob(definition, str(file), common.url(), is_once=once, fail_on_late=fail_on_late)
+
+
+def _scope(definition: Definition) -> Scope:
+    """The queues that the stream reads."""
+    from queenmq.spark.options import Scope
+
+    source = definition.source
+    names = [source.queue] if isinstance(source.queue, str) else source.queue
+    return Scope(
+        queues=tuple(names) if names else None,
+        pattern=source.pattern,
+        namespace=source.namespace,
+        task=source.task,
+        partitions=None,
+    )
