@@ -127,22 +127,44 @@ async def _are_completed(database: asyncpg.Connection, count: int) -> bool:
     return bool(await database.fetchval(query) == count)
 
 
-async def test_a_queue_at_its_max_size_holds_operations_until_it_is_consumed(
+async def test_what_was_accepted_is_stored_whatever_the_size_of_its_queue(
     wire: Wire, database: asyncpg.Connection
 ) -> None:
+    """One request that the queue could never hold, and a bound that was lowered meanwhile."""
     queue = unique()
+    (place,) = await ensure(database, queue)
+    await wire.call("POST", "/api/v1/system/maintenance", {"enabled": True})
+    items = [{"queue": queue, "payload": n} for n in range(5)]
+    assert (await wire.call("POST", "/api/v1/push", {"items": items})).body[0][
+        "status"
+    ] == "buffered"
     body = {"queue": queue, "options": {"maxSize": 2}}
     assert (await wire.call("POST", "/api/v1/configure", body)).status == 200
-    assert [(await wire.push(queue, n)).status for n in range(2)] == [201, 201]
-    (place,) = await ensure(database, queue)
-    (one,) = await enqueue(database, place, 2)
+    await wire.call("POST", "/api/v1/system/maintenance", {"enabled": False})
 
-    async def has_been_tried() -> bool:
-        return (await operation(database, one))["error_message"] is not None
+    async def is_stored() -> bool:
+        return await stored(database, place) == [0, 1, 2, 3, 4]
 
-    await wait_until_async(has_been_tried, timeout_s=SOON_S, what="a run without room")
-    row = await operation(database, one)
-    assert (row["status"] in ("pending", "processing"), row["retry_count"]) == (True, 0)
-    await wire.ack(await wire.pop(queue, batch=2))
+    await wait_until_async(is_stored, timeout_s=SOON_S, what="the accepted push to be stored")
+    # It is more than the queue may hold, so nothing else is accepted until it is consumed.
+    (refused,) = (await wire.push(queue, 5)).body
+    assert (refused["status"], "maxSize" in refused["error"]) == ("failed", True)
+    await wire.ack(await wire.pop(queue, batch=5))
+    (accepted,) = (await wire.push(queue, 6)).body
+    assert accepted["status"] == "queued"
+
+
+async def test_an_operation_that_waits_can_be_discarded(
+    wire: Wire, database: asyncpg.Connection
+) -> None:
+    (place,) = await ensure(database, unique())
+    first, second = await enqueue(database, place, 1, 2)
+    await database.execute("UPDATE queen.operation_queue SET next_run_at = 'infinity'")
+    answer = await wire.call("POST", f"/api/v1/operations/{first}/discard", {})
+    assert (answer.status, answer.body["status"]) == (200, "discarded")
+    again = await wire.call("POST", f"/api/v1/operations/{first}/discard", {})
+    assert again.status == 409 and "is discarded" in again.body["error"]
+    assert (await wire.call("POST", f"/api/v1/operations/{second}/retry", {})).status == 409
+    await database.execute("UPDATE queen.operation_queue SET next_run_at = '-infinity'")
     await wait_until_done(database)
-    assert await stored(database, place) == [0, 1, 2]
+    assert await stored(database, place) == [2]

@@ -29,6 +29,7 @@ _FUNCTIONS = {
     "message_id",
     "message_id_prefix",
     "new_operation_id",
+    "new_partition_number",
     "push",
     "push_apart",
     "push_messages",
@@ -36,20 +37,19 @@ _FUNCTIONS = {
     "queue_rooms",
     "seq_of_message_id",
 }
+#: The tables of today that these functions need; the trigger does not.
+_NEEDED = {
+    "0006_pre_create_operations",
+    "0017_pre_add_start_snapshots",
+    "0019_pre_number_partitions",
+}
 
 
 def _older_files(folder: str) -> list[SqlFile]:
     """The files of the release before the trigger."""
     files = load_folder(folder)
     if folder == "migrations":
-        # The functions of today need the operation queue and what lookup rows have since got, too;
-        # the trigger does not.
-        needed = ("operations", "start_snapshots")
-        return [
-            file
-            for file in files
-            if file.name < "0004" or any(word in file.name for word in needed)
-        ]
+        return [file for file in files if file.name < "0004" or file.name in _NEEDED]
     return [
         SqlFile(file.name, file.text.replace(_BYPASS, "''"), f"older {file.checksum}")
         for file in files

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import pytest
 
 from queenmq.storage.sql_files import load_queries
-from tests.isolation.sessions import Item, ack, acks_of, configure, ensure, pop_one, push, push_all
+from tests.isolation.sessions import Item, configure, ensure, push_all
 from tests.support.broker import unique
 from tests.support.operations import (
     RawItem,
@@ -293,19 +292,6 @@ async def test_a_discarded_operation_lets_the_others_go(database: asyncpg.Connec
     assert await stored(database, place) == ["behind"]
 
 
-async def test_only_a_failed_operation_can_be_settled(database: asyncpg.Connection) -> None:
-    (place,) = await ensure(database, unique())
-    (one,) = await enqueue(database, place, 1)
-    for action in ("retry", "discard"):
-        assert await settle(database, one, action) == "pending"
-        assert await settle(database, UUID(int=0), action) is None
-    claimed = await claim(database)
-    assert await settle(database, one, "discard") == "processing"
-    await run(database, claimed)
-    assert await settle(database, one, "retry") == "completed"
-    assert await stored(database, place) == [1]
-
-
 async def test_a_late_retry_comes_after_those_that_went_on(database: asyncpg.Connection) -> None:
     queue = unique()
     await configure(database, queue, on_failed_operation="continue")
@@ -317,47 +303,6 @@ async def test_a_late_retry_comes_after_those_that_went_on(database: asyncpg.Con
     assert (await push_all(database, place, "later")).outcomes == "b"
     await run_all(database)
     assert await stored(database, place) == ["behind", "bad", "later"]
-
-
-# Queues with a maxSize.
-
-
-async def test_accepted_items_without_room_wait_for_it(database: asyncpg.Connection) -> None:
-    queue = unique()
-    await configure(database, queue, max_size=3)
-    (place,) = await ensure(database, queue)
-    assert (await push_all(database, place, 0, 1)).outcomes == "qq"
-    late = await push(database, Item(place, 2), Item(place, 3), is_accepted=True)
-    assert late.outcomes == "bb"
-    claimed = await claim(database)
-    with pytest.raises(asyncpg.PostgresError) as raised:
-        await run(database, claimed)
-    assert raised.value.sqlstate == "QN002"
-    assert await stored(database, place) == [0, 1]
-    await ack(database, *acks_of(await pop_one(database, place)))
-    assert await run(database, claimed) == 2
-    assert await stored(database, place) == [0, 1, 2, 3]
-
-
-async def test_accepted_items_with_room_are_stored_at_once(database: asyncpg.Connection) -> None:
-    queue = unique()
-    await configure(database, queue, max_size=3)
-    a, b = sorted(await ensure(database, queue, "a", "b"))
-    pushed = await push(database, Item(b, 0), Item(a, 1), Item(b, 2), Item(a, 3), is_accepted=True)
-    # The room goes to one partition after the other; all or nothing of each.
-    assert pushed.outcomes == "bqbq"
-    assert (await stored(database, a), await stored(database, b)) == ([1, 3], [])
-    await database.execute("UPDATE queen.queues SET max_size = 0 WHERE name = $1", queue)
-    await run_all(database)
-    assert await stored(database, b) == [0, 2]
-
-
-async def test_others_are_refused_for_want_of_room(database: asyncpg.Connection) -> None:
-    queue = unique()
-    await configure(database, queue, max_size=1)
-    (place,) = await ensure(database, queue)
-    assert (await push_all(database, place, 0, 1)).outcomes == "qf"
-    assert not await operations(database, place)
 
 
 # Queues that go, and rows that are not needed any more.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -109,22 +110,82 @@ class TestMessageIds:
         found = [await self.seq_of(database, partition_id, one) for one in made]
         assert found == [last_seq + 1, last_seq + 2, last_seq + 3]
 
-    async def test_ids_of_different_partitions_differ(self, database: asyncpg.Connection) -> None:
-        made = []
-        for number in range(50):
-            partition_id = await make_partition(database, partition=f"p{number}")
-            made += await push(database, partition_id, 2)
-        assert len(set(made)) == 100
+    async def test_ids_of_partitions_that_look_alike_differ(
+        self, database: asyncpg.Connection
+    ) -> None:
+        """Same first bits of the partition's id, same millisecond, same seq."""
+        await make_partition(database)
+        places = sorted(UUID(int=(0x1234_5678 << 96) + number) for number in range(50))
+        await database.execute(
+            "WITH made AS (INSERT INTO queen.partitions (id, queue_id, name)"
+            " SELECT u.id, q.id, u.id::text FROM unnest($1::uuid[]) AS u (id), queen.queues q"
+            " RETURNING id, queue_id)"
+            " INSERT INTO queen.partition_lookup (partition_id, queue_id)"
+            " SELECT id, queue_id FROM made",
+            places,
+        )
+        # A time to come is that of every push until then.
+        await database.execute(
+            "UPDATE queen.partition_lookup SET last_message_created_at = $1", START
+        )
+        row = await database.fetchrow(
+            CALLS["push_messages"],
+            places, list(range(1, 51)), None, None, ["1"] * 50, None, None,
+            [50], None, 0, False, False, None, False,
+        )  # fmt: skip
+        assert row["outcomes"] == "q" * 50
+        assert len({text[:13] for text in row["message_ids"]}) == 1
+        assert len(set(row["message_ids"])) == 50
 
-    async def test_the_id_of_another_partition_has_no_seq_here(
+    @pytest.mark.parametrize("number", [2**32, 2**33 - 1, 2**33 + 2**20, 2**34 - 1])
+    async def test_every_bit_of_a_number_is_in_the_id(
+        self, database: asyncpg.Connection, number: int
+    ) -> None:
+        partition_id = await make_partition(database)
+        await database.execute("UPDATE queen.partition_lookup SET number = $1", number)
+        (made,) = await push(database, partition_id)
+        assert (made.version, made.variant) == (7, uuid.RFC_4122)
+        bits = made.int >> 40
+        found = (bits >> 20 & 0b11) << 32 | (bits >> 24 & 0xFFF) << 20 | bits & 0xF_FFFF
+        assert found == number
+
+    async def test_numbers_that_run_out_are_an_error(self, database: asyncpg.Connection) -> None:
+        await database.execute("SELECT setval('queen.partition_numbers', $1)", 2**34 - 2)
+        await make_partition(database, partition="last")
+        with pytest.raises(asyncpg.ProgramLimitExceededError, match="all 12884901888 partition"):
+            await make_partition(database, partition="one more")
+        assert await database.fetchval("SELECT count(*) FROM queen.partitions") == 1
+
+    async def test_a_number_is_not_used_again(self, database: asyncpg.Connection) -> None:
+        first = await make_partition(database, queue="gone")
+        number = "SELECT number FROM queen.partition_lookup WHERE partition_id = $1"
+        before = await database.fetchval(number, first)
+        await database.fetchval("SELECT queen.delete_queue('gone')")
+        again = await make_partition(database, queue="gone")
+        assert await database.fetchval(number, again) > before
+
+    async def test_an_id_from_before_numbers_still_leads_to_its_message(
         self, database: asyncpg.Connection
     ) -> None:
         partition_id = await make_partition(database)
-        (made,) = await push(database, partition_id)
-        # All that an id repeats of its partition are the first 32 bits.
+        bits = partition_id.hex
+        old = UUID(f"0190a0b0c0d07{bits[:3]}8{bits[3:8]}{7:010x}")
+        assert await self.seq_of(database, partition_id, old) == 7
+        # All that such an id repeats of its partition are the first 32 bits.
         for bit in range(32):
             other = UUID(int=partition_id.int ^ (1 << (127 - bit)))
-            assert await self.seq_of(database, other, made) is None
+            assert await self.seq_of(database, other, old) is None
+
+    async def test_the_id_of_another_partition_finds_no_message(
+        self, database: asyncpg.Connection
+    ) -> None:
+        first = await make_partition(database, partition="a")
+        other = await make_partition(database, partition="b")
+        (made,) = await push(database, first)
+        await push(database, other)
+        find = "SELECT queen.find_message($1, $2)"
+        assert await database.fetchval(find, first, str(made)) == 1
+        assert await database.fetchval(find, other, str(made)) is None
 
     @pytest.mark.parametrize(
         "change",
@@ -136,7 +197,7 @@ class TestMessageIds:
             lambda text: text + "0",
             lambda text: text[:-1] + "g",
             lambda text: text[:14] + "4" + text[15:],
-            lambda text: text[:19] + "9" + text[20:],
+            lambda text: text[:19] + "c" + text[20:],
             lambda text: text.replace("-", "_"),
             lambda text: "é" * 36,
         ],
@@ -296,16 +357,13 @@ class TestQueueRooms:
         )
         return queue_id, made
 
-    async def rooms(
-        self, database: asyncpg.Connection, queue_ids: list[UUID], items: list[int]
-    ) -> list[int | None] | None:
-        """The room of each partition, asked for by so many items each."""
-        positions = [place for place, count in enumerate(items, 1) for _ in range(count)]
+    async def rooms(self, database: asyncpg.Connection, *queue_ids: UUID) -> dict[UUID, int]:
+        """The room of each queue that has a bound."""
         async with database.transaction():
-            found: list[int | None] | None = await database.fetchval(
-                "SELECT queen.queue_rooms($1, $2)", queue_ids, positions
+            found = await database.fetch(
+                "SELECT queue_id, room FROM queen.queue_rooms($1)", queue_ids
             )
-        return found
+        return {row["queue_id"]: row["room"] for row in found}
 
     async def consume(
         self, database: asyncpg.Connection, partition_id: UUID, group: str, cursor_seq: int
@@ -322,73 +380,61 @@ class TestQueueRooms:
 
     async def test_queues_without_a_bound_have_no_rooms(self, database: asyncpg.Connection) -> None:
         queue_id, _ = await self.make_queue(database, "free", max_size=0)
-        assert await self.rooms(database, [queue_id], [5]) is None
+        assert await self.rooms(database, queue_id) == {}
 
     async def test_an_empty_queue_has_all_its_room(self, database: asyncpg.Connection) -> None:
         queue_id, _ = await self.make_queue(database, "small", max_size=10)
-        assert await self.rooms(database, [queue_id], [1]) == [10]
+        assert await self.rooms(database, queue_id, queue_id) == {queue_id: 10}
 
-    async def test_what_waits_takes_room(self, database: asyncpg.Connection) -> None:
-        queue_id, (partition_id,) = await self.make_queue(database, "small", max_size=10)
-        await push(database, partition_id, 4)
-        assert await self.rooms(database, [queue_id], [1]) == [6]
-
-    async def test_messages_of_other_partitions_take_room_too(
+    async def test_what_waits_in_any_partition_takes_room(
         self, database: asyncpg.Connection
     ) -> None:
-        queue_id, (_, other) = await self.make_queue(database, "small", max_size=10, partitions=2)
-        await push(database, other, 4)
-        assert await self.rooms(database, [queue_id], [1]) == [6]
+        queue_id, places = await self.make_queue(database, "small", max_size=10, partitions=2)
+        for place in places:
+            await push(database, place, 2)
+        assert await self.rooms(database, queue_id) == {queue_id: 6}
 
     async def test_messages_of_other_queues_take_none(self, database: asyncpg.Connection) -> None:
         queue_id, _ = await self.make_queue(database, "small", max_size=10)
         _, (other,) = await self.make_queue(database, "large", max_size=10)
         await push(database, other, 4)
-        assert await self.rooms(database, [queue_id], [1]) == [10]
+        assert await self.rooms(database, queue_id) == {queue_id: 10}
 
-    async def test_room_is_handed_to_the_partitions_in_order(
+    async def test_a_bound_that_was_lowered_leaves_less_than_none(
         self, database: asyncpg.Connection
     ) -> None:
-        queue_id, _ = await self.make_queue(database, "small", max_size=10, partitions=3)
-        assert await self.rooms(database, [queue_id] * 3, [4, 5, 3]) == [10, 6, 1]
-
-    async def test_a_full_queue_has_no_room_and_never_less(
-        self, database: asyncpg.Connection
-    ) -> None:
-        queue_id, (partition_id, _) = await self.make_queue(
-            database, "small", max_size=3, partitions=2
-        )
+        queue_id, (partition_id,) = await self.make_queue(database, "small", max_size=3)
         await push(database, partition_id, 3)
         await database.execute("UPDATE queen.queues SET max_size = 1")
-        assert await self.rooms(database, [queue_id] * 2, [4, 4]) == [0, 0]
+        assert await self.rooms(database, queue_id) == {queue_id: -2}
 
     async def test_a_queue_without_a_bound_stands_beside_one_with(
         self, database: asyncpg.Connection
     ) -> None:
         free, _ = await self.make_queue(database, "free", max_size=0)
         small, _ = await self.make_queue(database, "small", max_size=2)
-        assert await self.rooms(database, [free, small, free], [1, 1, 1]) == [None, 2, None]
+        assert await self.rooms(database, free, small) == {small: 2}
 
     async def test_the_slowest_group_counts(self, database: asyncpg.Connection) -> None:
         queue_id, (partition_id,) = await self.make_queue(database, "small", max_size=10)
         await push(database, partition_id, 8)
         await self.consume(database, partition_id, "fast", 8)
-        assert await self.rooms(database, [queue_id], [1]) == [10]
+        assert await self.rooms(database, queue_id) == {queue_id: 10}
         await self.consume(database, partition_id, "slow", 3)
-        assert await self.rooms(database, [queue_id], [1]) == [5]
+        assert await self.rooms(database, queue_id) == {queue_id: 5}
 
     async def test_what_retention_removed_takes_no_room(self, database: asyncpg.Connection) -> None:
         queue_id, (partition_id,) = await self.make_queue(database, "small", max_size=10)
         await push(database, partition_id, 8)
         await self.consume(database, partition_id, "slow", 1)
         await database.execute("UPDATE queen.partition_lookup SET first_seq = 6")
-        assert await self.rooms(database, [queue_id], [1]) == [7]
+        assert await self.rooms(database, queue_id) == {queue_id: 7}
 
     async def test_rooms_equal_a_count_by_hand(self, database: asyncpg.Connection) -> None:
         for seed in range(20):
             chance = random.Random(seed)
-            queues: dict[UUID, tuple[int, int]] = {}
-            partitions: list[UUID] = []
+            wanted: dict[UUID, int] = {}
+            queue_ids: list[UUID] = []
             for number in range(3):
                 name, count = f"q{seed}-{number}", chance.randrange(1, 4)
                 _, made = await self.make_queue(database, name, max_size=0, partitions=count)
@@ -396,12 +442,10 @@ class TestQueueRooms:
                 # The bound comes last: it may be smaller than what waits already.
                 size = chance.choice([0, 5, 12, 30])
                 queue_id, _ = await self.make_queue(database, name, max_size=size)
-                queues[queue_id] = (size, waiting)
-                partitions += [queue_id] * count
-            chance.shuffle(partitions)
-            items = [chance.randrange(1, 6) for _ in partitions]
-            found = await self.rooms(database, partitions, items)
-            assert found == _rooms_by_hand(queues, partitions, items), f"seed {seed}"
+                queue_ids += [queue_id] * count
+                if size:
+                    wanted[queue_id] = size - waiting
+            assert await self.rooms(database, *queue_ids) == wanted, f"seed {seed}"
 
     async def fill(
         self, database: asyncpg.Connection, partition_id: UUID, chance: random.Random
@@ -424,16 +468,3 @@ def _waiting(partitions: list[tuple[int, dict[str, int]]]) -> int:
         count - min((cursors.get(group, 0) for group in groups), default=0)
         for count, cursors in partitions
     )
-
-
-def _rooms_by_hand(
-    queues: dict[UUID, tuple[int, int]], partitions: list[UUID], items: list[int]
-) -> list[int | None] | None:
-    if not any(size for size, _ in queues.values()):
-        return None
-    left = {queue_id: size - waiting for queue_id, (size, waiting) in queues.items()}
-    rooms: list[int | None] = []
-    for queue_id, count in zip(partitions, items, strict=True):
-        rooms.append(max(0, left[queue_id]) if queues[queue_id][0] else None)
-        left[queue_id] -= count
-    return rooms

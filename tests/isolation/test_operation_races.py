@@ -417,7 +417,7 @@ async def test_a_deletion_and_a_run_do_not_wait_in_a_circle(
     assert not await operations(holder, place)
 
 
-async def test_an_accepted_push_without_room_and_a_queued_one_do_not_wait_in_a_circle(
+async def test_queued_and_direct_pushes_of_a_full_queue_do_not_wait_in_a_circle(
     connect: Connect, database: asyncpg.Connection
 ) -> None:
     holder, late, pusher = await connect(), await connect(), await connect()
@@ -427,12 +427,53 @@ async def test_an_accepted_push_without_room_and_a_queued_one_do_not_wait_in_a_c
     async with holder.transaction():
         # Holds the lock of the queue, for which both others wait.
         await push_all(holder, third, 0)
-        call = push(late, Item(full, "late"), is_accepted=True)
-        waiting = await start_blocked(database, late, call)
+        waiting = await start_blocked(database, late, push(late, Item(full, 1), queued=[full]))
         items = [Item(full, "queued"), Item(other, "direct")]
         pushing = await start_blocked(database, pusher, push(pusher, *items, queued=[full]))
-    assert (await waiting).outcomes == "b"
-    assert (await pushing).outcomes in ("sf", "bf")
+    assert (await waiting).outcomes == "f"
+    assert (await pushing).outcomes == "ff"
+
+
+async def test_an_accepted_push_does_not_wait_for_the_bound_of_its_queue(
+    connect: Connect, database: asyncpg.Connection
+) -> None:
+    holder = await connect()
+    queue = unique()
+    place, other = await ensure(holder, queue, "a", "b")
+    await configure(holder, queue, max_size=1)
+    async with holder.transaction():
+        await push_all(holder, other, 0)
+        assert (await push(database, Item(place, 1), is_accepted=True)).outcomes == "q"
+
+
+async def test_discarding_what_is_being_run_waits_and_finds_it_stored(
+    connect: Connect, database: asyncpg.Connection
+) -> None:
+    worker, operator = await connect(), await connect()
+    (place,) = await ensure(worker, unique())
+    (one,) = await enqueue(worker, place, 1)
+    claimed = await claim(worker)
+    async with worker.transaction():
+        assert await run(worker, claimed) == 1
+        discarding = await start_blocked(database, operator, settle(operator, one, "discard"))
+    assert await discarding == "completed"
+    assert await stored(worker, place) == [1]
+
+
+async def test_a_run_that_waits_for_a_discard_stores_nothing_of_it(
+    connect: Connect, database: asyncpg.Connection
+) -> None:
+    worker, operator = await connect(), await connect()
+    (place,) = await ensure(worker, unique())
+    (one,) = await enqueue(worker, place, 1)
+    claimed = await claim(worker)
+    async with operator.transaction():
+        assert await settle(operator, one, "discard") == "processing"
+        running = await start_blocked(database, worker, run(worker, claimed))
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        await running
+    assert raised.value.sqlstate == "QN004"
+    assert await stored(worker, place) == []
 
 
 async def test_a_failure_and_a_changed_policy_agree_whoever_comes_first(

@@ -1,4 +1,4 @@
-"""`queen ops ...`: pushes that wait in the operation queue, and what to do with failed ones."""
+"""`queen ops ...`: pushes that wait in the operation queue, and what to do with them."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def retry(
 
 @command(app)
 def discard(session: Session, operation_id: OperationId, yes: Yes = False) -> None:
-    """Drop a failed operation with the messages it would have pushed.
+    """Drop an operation that is not stored yet, with the messages it would have pushed.
 
     Example: queen ops discard --yes 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """

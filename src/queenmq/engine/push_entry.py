@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
@@ -81,15 +82,24 @@ class PushEntry:
         return error is not None
 
 
+def split_accepted(entries: Sequence[PushEntry]) -> list[list[PushEntry]]:
+    """Requests that were accepted before apart from the others, in order.
+
+    A call is either: what was accepted is bounded by nothing any more.
+    """
+    groups = itertools.groupby(entries, lambda entry: entry.row is not None)
+    return [list(group) for _, group in groups]
+
+
 def merge(entries: Sequence[PushEntry]) -> PushCall:
-    """Several requests as one call, in order."""
+    """Several requests as one call, in order; all of them accepted before, or none."""
     return PushCall(
         items=merge_items(entries),
         refs=[ref for entry in entries for ref in entry.refs],
         request_sizes=[entry.weight for entry in entries],
         # All that goes to a partition is queued as soon as one request is, for the order.
         queued_ids={key for entry in entries if entry.is_queued for key in entry.keys},
-        is_accepted=any(entry.row is not None for entry in entries),
+        is_accepted=entries[0].row is not None,
     )
 
 

@@ -23,7 +23,7 @@ from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.laned_calls import LanedCalls, fail_all
 from queenmq.engine.operation import PartitionRef, PushCall, Pushed, PushItems, PushOutcome
 from queenmq.engine.ports import MessageStore
-from queenmq.engine.push_entry import PushEntry, merge, unanswered
+from queenmq.engine.push_entry import PushEntry, merge, split_accepted, unanswered
 from queenmq.engine.push_spool import PushSpool
 from queenmq.engine.repeats import Repeats
 from queenmq.errors import (
@@ -115,7 +115,9 @@ class PushService:
             return PushOutcome([], [], "")
         if (depth := self.depth) >= self._limits.waiting_max:
             raise Overloaded(
-                f"{depth} pushes already wait; nothing was stored, try again", depth=depth
+                f"{depth} pushes already wait; nothing was stored, try again",
+                depth=depth,
+                bound="push_waiting_max",
             )
         if self._spool.is_needed:
             with self._counted():
@@ -183,6 +185,11 @@ class PushService:
         """
         entries = [entry for entry in entries if not entry.is_stopped()]
         if not entries:
+            return
+        runs = split_accepted(entries)
+        if len(runs) > 1:
+            for run in runs:
+                await self._store_entries(run, lock_timeout_ms)
             return
         call = merge(entries)
         try:

@@ -67,7 +67,9 @@ class PostgresOperationStore:
         return WaitingOperations(*row)
 
     async def settle(self, operation_id: UUID, action: str) -> str | None:
-        """Retry or discard a failed operation; its status before, None when there is none."""
+        """Retry or discard an operation, if its status allows that; the status before, None when
+        there is no such operation.
+        """
         status: str | None = await self._database.fetch_value(
             self._sql["settle_operation"], operation_id, action, priority=OperationType.SYSTEM_EVENT
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ _STATUSES = ("pending", "processing", "completed", "failed", "discarded")
 
 
 class OperationRoutes:
-    """Reads, and decisions about failed operations. `on_retry` is told of the latter."""
+    """Reads, and what operators decide. `on_retry` is told when one is to run again."""
 
     def __init__(
         self,
@@ -84,21 +84,27 @@ class OperationRoutes:
 
     async def retry(self, request: Request) -> Response:
         """Let a failed operation run again."""
-        answer = await self._settle(request, "retry", "pending")
+        answer = await self._settle(request, "retry", "pending", ("failed",))
         self._on_retry()
         return answer
 
     async def discard(self, request: Request) -> Response:
-        """Drop a failed operation and what it would have pushed."""
-        return await self._settle(request, "discard", "discarded")
+        """Drop an operation that is not stored yet, with what it would have pushed."""
+        allowed = ("pending", "processing", "failed")
+        return await self._settle(request, "discard", "discarded", allowed)
 
-    async def _settle(self, request: Request, action: str, becomes: str) -> Response:
+    async def _settle(
+        self, request: Request, action: str, becomes: str, allowed: Collection[str]
+    ) -> Response:
         operation_id = check_uuid("operationId", request.path_params["operation_id"])
         status = await self._store.settle(operation_id, action)
         if status is None:
             raise _unknown(operation_id)
-        if status != "failed":
-            raise Conflict(f"operation {operation_id} is {status}; only a failed one can {action}")
+        if status not in allowed:
+            raise Conflict(
+                f"operation {operation_id} is {status}; {action} works while it is"
+                f" {' or '.join(allowed)}"
+            )
         return json_answer({"id": str(operation_id), "status": becomes})
 
 

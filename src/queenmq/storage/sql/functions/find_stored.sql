@@ -10,8 +10,8 @@ AS $$
      WHERE m.partition_id = p_partition_id AND m.transaction_id = p_transaction_id)
     UNION ALL
     (SELECT m.id FROM queen.messages m
-     -- The first condition looks at no message and spares nearly all the search.
-     WHERE substr(p_transaction_id, 15, 4) = '7' || left(p_partition_id::text, 3)
+     -- The first condition looks at no message and spares the search for what is no id of ours.
+     WHERE substr(p_transaction_id, 15, 1) = '7'
        AND m.partition_id = p_partition_id
        AND m.seq = queen.seq_of_message_id(p_partition_id, p_transaction_id)
        AND m.id::text = p_transaction_id AND m.transaction_id IS NULL)

@@ -1,6 +1,8 @@
--- The id of a message: a UUIDv7 that also says where the message is. 48 bits of milliseconds, version 7, 32
--- bits of the partition id around the variant, 40 bits of seq. Within a partition ids ascend with seq, and
--- seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on id.
+-- The id of a message: a UUIDv7 that also says where the message is. 48 bits of milliseconds, version 7, 12 bits
+-- of the partition's number, two more in the variant's digit, 20 more, 40 bits of seq. No two partitions have the
+-- same number and no two messages of a partition the same seq, so ids do not repeat. Within a partition they
+-- ascend with seq, and seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on
+-- id.
 --
 -- Arguments: what message_id_prefix says, and the message's seq. One expression, so that callers get it in
 -- place of the call. Takes no locks.

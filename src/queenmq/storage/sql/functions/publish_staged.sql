@@ -37,6 +37,7 @@ DECLARE
     v_locked bigint;
     v_behind uuid[];
     v_before record;
+    v_full text;
 BEGIN
     stored := 0;
     duplicates := 0;
@@ -82,6 +83,17 @@ BEGIN
                       WHERE o.partition_id = ANY (v_ids) AND o.is_blocking);
     IF cardinality(v_behind) > 0 THEN
         queued := queen.queue_staged(p_stage_ids, v_behind);
+        -- All bounded queues of the batch at once, for the order of their locks. What was queued is counted.
+        SELECT min(q.name) INTO v_full
+        FROM queen.queue_rooms(ARRAY(SELECT l.queue_id FROM queen.partition_lookup l
+                                     WHERE l.partition_id = ANY (v_ids))) r
+        JOIN queen.queues q ON q.id = r.queue_id
+        WHERE r.room < 0 AND EXISTS (SELECT FROM queen.partition_lookup l
+                                     WHERE l.partition_id = ANY (v_behind) AND l.queue_id = q.id);
+        IF v_full IS NOT NULL THEN
+            RAISE EXCEPTION 'queue % is at its maxSize, so nothing of the batch was published', v_full
+                USING ERRCODE = 'QN002';
+        END IF;
     END IF;
     SELECT s.* INTO stored, duplicates
     FROM (SELECT array_agg(p.id ORDER BY p.id) AS ids, array_agg(p.queue ORDER BY p.id) AS queues,

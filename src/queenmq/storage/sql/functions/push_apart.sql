@@ -1,9 +1,9 @@
--- Take the items of some partitions out of a push and queue them as operations (queue_push).
+-- Take out of a push the items that find no room, and queue those of some partitions as operations (queue_push).
 --
--- Arguments: items as in push_messages; p_ordinals: their places in the push, NULL when they are all of it.
--- p_waiting_ids: the partitions to take out; p_behind_ids: those of them where operations wait already.
--- Result: what is left, in the same form, with its ordinals; and of what was queued the ordinals, operations,
--- letters (see push_messages) and places in line.
+-- Arguments: items as in push_messages; p_unfit: the places of those that find no room, as find_unfit says.
+-- p_waiting_ids: the partitions to queue; p_behind_ids: those of them where operations wait already.
+-- Result: what is left, in the same form, with its places in the push; and of what was taken out the places,
+-- operations, letters (see push_messages) and places in line.
 -- Locks and errors: those of queue_push.
 CREATE OR REPLACE FUNCTION queen.push_apart(
     p_partition_ids uuid[],
@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION queen.push_apart(
     p_payloads text[],
     p_producer_subs text[],
     p_encrypted boolean[],
-    p_ordinals bigint[],
+    p_unfit bigint[],
     p_request_sizes integer[],
     p_waiting_ids uuid[],
     p_behind_ids uuid[],
@@ -26,8 +26,8 @@ CREATE OR REPLACE FUNCTION queen.push_apart(
     OUT producer_subs text[],
     OUT encrypted boolean[],
     OUT ordinals bigint[],
-    OUT queued_ordinals bigint[],
-    OUT operation_ids text[],
+    OUT other_ordinals bigint[],
+    OUT other_ids text[],
     OUT letters text,
     OUT positions bigint[]
 )
@@ -48,7 +48,7 @@ BEGIN
     FOREACH v_is_waiting IN ARRAY ARRAY[true, false] LOOP
         partition_ids := ARRAY(SELECT u.id FROM unnest(p_partition_ids) AS u (id)
                                WHERE (u.id = ANY (p_waiting_ids)) = v_is_waiting ORDER BY u.id);
-        IF p_ordinals IS NULL AND partition_ids = p_partition_ids THEN
+        IF p_unfit IS NULL AND partition_ids = p_partition_ids THEN
             -- All of it, the usual case under load.
             item_partitions := p_item_partitions;
             transaction_ids := p_transaction_ids;
@@ -62,17 +62,18 @@ BEGIN
                    array_agg(i.tx ORDER BY i.n), array_agg(i.trace_id ORDER BY i.n),
                    array_agg(i.payload ORDER BY i.n), array_agg(i.sub ORDER BY i.n),
                    array_agg(i.is_encrypted ORDER BY i.n),
-                   array_agg(coalesce(i.ordinal, i.n) ORDER BY i.n)
+                   array_agg(i.n ORDER BY i.n)
             INTO item_partitions, transaction_ids, trace_ids, payloads, producer_subs, encrypted, ordinals
             FROM unnest(p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
-                        p_encrypted, p_ordinals)
-                 WITH ORDINALITY AS i (k, tx, trace_id, payload, sub, is_encrypted, ordinal, n)
-            WHERE (p_partition_ids[i.k] = ANY (p_waiting_ids)) = v_is_waiting;
+                        p_encrypted)
+                 WITH ORDINALITY AS i (k, tx, trace_id, payload, sub, is_encrypted, n)
+            WHERE (p_partition_ids[i.k] = ANY (p_waiting_ids)) = v_is_waiting
+              AND NOT EXISTS (SELECT FROM unnest(p_unfit) AS u (n) WHERE u.n = i.n);
         END IF;
-        CONTINUE WHEN NOT v_is_waiting;
+        CONTINUE WHEN NOT v_is_waiting OR ordinals IS NULL;
 
-        queued_ordinals := ordinals;
-        SELECT q.operation_ids, q.positions INTO operation_ids, positions
+        other_ordinals := ordinals;
+        SELECT q.operation_ids, q.positions INTO other_ids, positions
         FROM queen.queue_push(
             partition_ids, item_partitions, transaction_ids, trace_ids, payloads, producer_subs, encrypted,
             ARRAY(SELECT v_requests[u.o] FROM unnest(ordinals) WITH ORDINALITY AS u (o, n) ORDER BY u.n),
@@ -85,5 +86,11 @@ BEGIN
         INTO letters
         FROM unnest(item_partitions) WITH ORDINALITY AS u (k, n);
     END LOOP;
+    IF p_unfit IS NOT NULL THEN
+        other_ordinals := other_ordinals || p_unfit;
+        other_ids := other_ids || array_fill(NULL::text, ARRAY[cardinality(p_unfit)]);
+        letters := concat(letters, repeat('f', cardinality(p_unfit)));
+        positions := positions || array_fill(NULL::bigint, ARRAY[cardinality(p_unfit)]);
+    END IF;
 END
 $$;

@@ -7,19 +7,18 @@
 -- behind them in any case, p_queue_max being the most that may wait in a partition. A p_queue_max of NULL is
 -- for whoever runs operations: nothing is queued. p_looks_first: operations are likely, so partitions where
 -- they wait are left out before any is locked, lest a push waits for a run that it has to come after.
--- p_is_accepted: the items were accepted before and may not be refused, so those without room in a queue with
--- a maxSize are queued until there is. p_lock_timeout_ms bounds the wait for each partition's row; NULL leaves
+-- p_is_accepted: the items were accepted before, so no maxSize refuses them: it bounds what is accepted.
+-- p_lock_timeout_ms bounds the wait for each partition's row; NULL leaves
 -- the caller's own setting. p_are_ids_new: transaction ids are not looked for before the insert, so one that is
 -- repeated is an error instead of a duplicate, unless it is the message id of one pushed without: the caller has
 -- seen that it is none.
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
--- stored winner), f refused because the queue is at its maxSize (no id); b behind operations and s as asked by
--- p_queued_ids: message_ids then has the operation and positions its place in line.
+-- stored winner), f refused because the queue is at its maxSize (no id), see find_unfit; b behind operations and
+-- s as asked by p_queued_ids: message_ids then has the operation and positions its place in line.
 -- Tables: partition_lookup (row locks, update), messages (insert). The flag queen.tracks_lookup keeps the
 -- trigger of queen.messages from doing the former once more; it is on during the insert only.
--- Locks: lookup rows in partition id order, held to commit; then, where something is queued or may have to be
--- (p_is_accepted), those of lock_lines; then, for queues with a maxSize, an
--- advisory lock per queue in id order.
+-- Locks: lookup rows in partition id order, held to commit; then, where something is queued, those of lock_lines;
+-- then, for queues with a maxSize and unless p_is_accepted, those of queue_rooms.
 -- Errors: QN001 a partition does not exist any more; QN003 too many operations wait (see queue_push); 55P03
 -- a row stayed locked for p_lock_timeout_ms; 23505 with p_are_ids_new, a transaction id is repeated.
 CREATE OR REPLACE FUNCTION queen.push_messages(
@@ -56,16 +55,11 @@ DECLARE
     v_last_seqs bigint[];
     v_times timestamptz[];
     v_prefixes text[];
-    v_rooms bigint[];
+    v_unfit bigint[];
     v_winners uuid[];
     v_firsts integer[];
     v_ordinal integer;
     v_flag text;
-    -- What was queued.
-    q_ordinals bigint[] := '{}';
-    q_ids text[] := '{}';
-    q_letters text := '';
-    q_positions bigint[] := '{}';
 BEGIN
     IF p_lock_timeout_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
@@ -80,17 +74,17 @@ BEGIN
                           ORDER BY u.id);
     END IF;
 
-    -- Once; again only when the items of some partitions turn out to have to wait.
+    -- Once; again only when some items turn out to have to wait, or not to fit.
     LOOP
         -- Lock first, then look: a statement's snapshot is older than its lock wait, so the checks below
         -- must be statements of their own. The time is taken under the lock and is never behind the
         -- partition's newest message: a clock step back must not break the order of created_at, which
         -- delays, windows and seeks rely on.
         SELECT array_agg(l.partition_id), array_agg(l.queue_id), array_agg(l.last_seq), array_agg(c.now),
-               array_agg(queen.message_id_prefix(l.partition_id, c.now))
+               array_agg(queen.message_id_prefix(l.number, c.now))
         INTO v_found, v_queue_ids, v_last_seqs, v_times, v_prefixes
         FROM (
-            SELECT partition_id, queue_id, last_seq, last_message_created_at
+            SELECT partition_id, queue_id, number, last_seq, last_message_created_at
             FROM queen.partition_lookup
             WHERE partition_id = ANY (v_direct)
             ORDER BY partition_id
@@ -101,11 +95,6 @@ BEGIN
             RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'QN001';
         END IF;
 
-        IF p_is_accepted AND v_ordinals IS NULL THEN
-            -- Before those of the queues, as everybody does.
-            PERFORM queen.lock_lines(p_partition_ids);
-        END IF;
-
         v_waiting := NULL;
         IF p_queue_max IS NOT NULL AND v_ordinals IS NULL THEN
             SELECT array_agg(DISTINCT o.partition_id) INTO v_behind
@@ -113,23 +102,22 @@ BEGIN
             v_behind := v_early || v_behind;
             v_waiting := p_queued_ids || v_behind;
         END IF;
-        IF v_waiting IS NULL THEN
-            v_rooms := queen.queue_rooms(v_queue_ids, p_item_partitions);
-            IF p_is_accepted AND v_rooms IS NOT NULL THEN
-                SELECT array_agg(v_found[n.k]), array_agg(v_found[n.k]) INTO v_waiting, v_behind
-                FROM (SELECT i.k, count(*) AS items FROM unnest(p_item_partitions) AS i (k) GROUP BY i.k) n
-                WHERE n.items > v_rooms[n.k];
+        IF NOT p_is_accepted AND v_ordinals IS NULL THEN
+            IF v_waiting IS NOT NULL THEN
+                -- Of all partitions, also those that were left out above.
+                v_queue_ids := ARRAY(SELECT l.queue_id FROM unnest(p_partition_ids) WITH ORDINALITY AS u (id, n)
+                                     LEFT JOIN queen.partition_lookup l ON l.partition_id = u.id ORDER BY u.n);
             END IF;
+            v_unfit := queen.find_unfit(p_partition_ids, v_queue_ids, p_item_partitions, p_transaction_ids,
+                                        v_waiting);
         END IF;
-        EXIT WHEN v_waiting IS NULL;
+        EXIT WHEN v_waiting IS NULL AND v_unfit IS NULL;
 
         SELECT * INTO v_apart FROM queen.push_apart(
             p_partition_ids, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
-            p_encrypted, v_ordinals, p_request_sizes, v_waiting, coalesce(v_behind, '{}'), p_queue_max);
-        q_ordinals := q_ordinals || v_apart.queued_ordinals;
-        q_ids := q_ids || v_apart.operation_ids;
-        q_letters := q_letters || v_apart.letters;
-        q_positions := q_positions || v_apart.positions;
+            p_encrypted, v_unfit, p_request_sizes, coalesce(v_waiting, '{}'), coalesce(v_behind, '{}'),
+            p_queue_max);
+        v_unfit := NULL;
         v_direct := v_apart.partition_ids;
         p_partition_ids := v_direct;
         p_item_partitions := v_apart.item_partitions;
@@ -159,7 +147,6 @@ BEGIN
              AS i (k, tx, trace_id, payload, producer_sub, is_encrypted, winner, first, ordinal)
     ), numbered AS MATERIALIZED (
         SELECT c.*, v_last_seqs[c.k] + c.place AS seq,
-               c.is_new AND (v_rooms IS NULL OR c.place <= coalesce(v_rooms[c.k], c.place)) AS is_stored,
                CASE WHEN c.is_new
                     THEN queen.message_id(v_prefixes[c.k], v_last_seqs[c.k] + c.place)
                     ELSE c.winner END AS id
@@ -170,7 +157,7 @@ BEGIN
         SELECT v_found[n.k], n.seq, n.id, v_queue_ids[n.k], n.tx, n.trace_id,
                v_times[n.k], n.producer_sub, coalesce(n.is_encrypted, false), n.payload::json
         FROM numbered n
-        WHERE n.is_stored
+        WHERE n.is_new
     ), moved AS (
         UPDATE queen.partition_lookup l
         SET last_seq = h.seq,
@@ -179,28 +166,24 @@ BEGIN
             last_xid = pg_current_xact_id()
         FROM (
             SELECT n.k, v_found[n.k] AS partition_id, max(n.seq) AS seq
-            FROM numbered n WHERE n.is_stored GROUP BY n.k
+            FROM numbered n WHERE n.is_new GROUP BY n.k
         ) h
         WHERE l.partition_id = h.partition_id
     )
     SELECT array_agg(r.id ORDER BY r.ordinal), string_agg(r.outcome, '' ORDER BY r.ordinal)
     INTO message_ids, outcomes
     FROM (
-        SELECT n.ordinal, n.id::text AS id,
-               CASE WHEN n.is_stored THEN 'q' WHEN n.is_new THEN 'f' ELSE 'd' END AS outcome
+        SELECT n.ordinal, n.id::text AS id, CASE WHEN n.is_new THEN 'q' ELSE 'd' END AS outcome
         FROM numbered n
     ) r;
     v_flag := set_config('queen.tracks_lookup', '', true);
 
     IF v_firsts IS NOT NULL THEN
-        -- A repeat within the call shares the fate of its first: the same id, or refused as well.
+        -- A repeat within the call has the id of its first.
         FOR v_ordinal IN SELECT u.n FROM unnest(v_winners, v_firsts) WITH ORDINALITY AS u (winner, first, n)
                          WHERE u.winner IS NULL AND u.first < u.n
         LOOP
             message_ids[v_ordinal] := message_ids[v_firsts[v_ordinal]];
-            IF substr(outcomes, v_firsts[v_ordinal], 1) = 'f' THEN
-                outcomes := overlay(outcomes PLACING 'f' FROM v_ordinal);
-            END IF;
         END LOOP;
     END IF;
 
@@ -209,10 +192,10 @@ BEGIN
                array_agg(u.position ORDER BY u.ordinal)
         INTO message_ids, outcomes, positions
         FROM unnest(
-            v_ordinals || q_ordinals, message_ids || q_ids,
+            v_ordinals || v_apart.other_ordinals, message_ids || v_apart.other_ids,
             -- Not ||: there are no outcomes where nothing is left to store.
-            string_to_array(concat(outcomes, q_letters), NULL),
-            array_fill(NULL::bigint, ARRAY[cardinality(v_ordinals)]) || q_positions)
+            string_to_array(concat(outcomes, v_apart.letters), NULL),
+            array_fill(NULL::bigint, ARRAY[cardinality(v_ordinals)]) || v_apart.positions)
             AS u (ordinal, id, letter, position);
     END IF;
 END

@@ -3,14 +3,15 @@
 --
 -- Arguments: items as in push_messages; p_item_requests has the number of the request that each belongs to,
 -- p_item_indexes its place there. p_is_behind: per partition, whether operations wait there already (if not,
--- the broker is under pressure). p_queue_max: operations that may wait in one partition.
+-- the broker is under pressure). p_queue_max: operations that may wait in one partition; 0 when too many wait in
+-- all.
 -- Result: per item the operation, and how many operations were in line up to and including it.
 -- Tables: operation_queue (insert).
 -- Locks: the lookup rows FOR KEY SHARE, without waiting, so that no partition is deleted meanwhile; then those
 -- of lock_lines, so that operations of a partition become visible in the order of their seq. A push that holds
 -- its partition's row in a long transaction is not waited for here; whoever runs the operation waits for it.
 -- Errors: QN001 a partition does not exist any more, or is being deleted; QN003 too many operations wait in
--- partitions, whose ids are in the DETAIL.
+-- partitions, whose ids are in the DETAIL, how many in the HINT, and the setting that says so in the CONSTRAINT.
 CREATE OR REPLACE FUNCTION queen.queue_push(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -32,6 +33,7 @@ DECLARE
     c_priority CONSTANT integer := 5;
     v_found bigint;
     v_full uuid[];
+    v_depth bigint;
 BEGIN
     -- Only a deletion is in the way of this, and that is as good as gone. Waiting for it could be waiting in a
     -- circle: the push may hold rows of other partitions.
@@ -43,13 +45,20 @@ BEGIN
     END IF;
     PERFORM queen.lock_lines(p_partition_ids);
 
-    SELECT array_agg(n.partition_id) INTO v_full
+    SELECT array_agg(n.partition_id), max(w.operations) INTO v_full, v_depth
     FROM (SELECT p_partition_ids[i.k] AS partition_id, count(DISTINCT i.request) AS operations
           FROM unnest(p_item_partitions, p_item_requests) AS i (k, request) GROUP BY i.k) n
-    WHERE n.operations > p_queue_max - (SELECT count(*) FROM queen.operation_queue o
-                                        WHERE o.partition_id = n.partition_id AND o.is_blocking);
+    CROSS JOIN LATERAL (SELECT count(*) AS operations FROM queen.operation_queue o
+                        WHERE o.partition_id = n.partition_id AND o.is_blocking) w
+    WHERE n.operations > p_queue_max - w.operations;
     IF v_full IS NOT NULL THEN
-        RAISE EXCEPTION 'too many operations wait' USING ERRCODE = 'QN003', DETAIL = v_full::text;
+        IF p_queue_max = 0 THEN
+            SELECT count(*) INTO v_depth FROM queen.operation_queue o WHERE o.is_blocking;
+        END IF;
+        RAISE EXCEPTION '% operations already wait; nothing was stored, try again', v_depth
+            USING ERRCODE = 'QN003', DETAIL = v_full::text, HINT = v_depth::text,
+                  CONSTRAINT = CASE WHEN p_queue_max = 0 THEN 'load_push_queue_max'
+                                    ELSE 'load_partition_queue_max' END;
     END IF;
 
     -- A list per column, because an object per item takes longer than storing it would. Payloads are kept as

@@ -33,8 +33,12 @@ BEGIN
     -- Locks every row of the slice, the new ones among them, in one order; changes only rows that are filed
     -- under a wrong queue.
     WITH made AS (
-        INSERT INTO queen.partition_lookup AS l (partition_id, queue_id)
-        SELECT p.id, p.queue_id FROM queen.partitions p WHERE p.id = ANY (p_partition_ids) ORDER BY p.id
+        INSERT INTO queen.partition_lookup AS l (partition_id, queue_id, number)
+        SELECT p.id, p.queue_id,
+               -- A new row has a new number, so that ids made with a lost one are not made again.
+               coalesce((SELECT x.number FROM queen.partition_lookup x WHERE x.partition_id = p.id),
+                        queen.new_partition_number())
+        FROM queen.partitions p WHERE p.id = ANY (p_partition_ids) ORDER BY p.id
         ON CONFLICT (partition_id) DO UPDATE SET queue_id = excluded.queue_id
         WHERE l.queue_id <> excluded.queue_id
         RETURNING l.partition_id

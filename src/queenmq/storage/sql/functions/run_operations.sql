@@ -4,8 +4,8 @@
 -- Result: the number of messages stored.
 -- Tables: operation_queue (update; those of deleted partitions are removed), those of push_messages.
 -- Locks: the operations in id order, then those of push_messages.
--- Errors: QN004 the claim was lost meanwhile, so somebody else runs these; QN002 a queue is at its maxSize;
--- those of push_messages.
+-- Errors: QN004 the claim was lost meanwhile, so somebody else runs these or they were discarded; those of
+-- push_messages. No maxSize is in the way: the items were accepted, and queue_rooms has counted them since.
 CREATE OR REPLACE FUNCTION queen.run_operations(
     p_ids uuid[],
     p_token uuid,
@@ -60,10 +60,7 @@ BEGIN
     ) i;
     SELECT * INTO v_pushed FROM queen.push_messages(
         v_partition_ids, v_items.places, v_items.txs, v_items.trace_ids, v_items.payloads, v_items.subs,
-        v_items.encrypted, NULL, NULL, NULL, false, false, NULL);
-    IF strpos(v_pushed.outcomes, 'f') > 0 THEN
-        RAISE EXCEPTION 'the queue is at its maxSize' USING ERRCODE = 'QN002';
-    END IF;
+        v_items.encrypted, NULL, NULL, NULL, false, true, NULL);
 
     UPDATE queen.operation_queue o
     SET status = 'completed', is_blocking = false, processed_at = clock_timestamp(), payload = 'null',

@@ -31,15 +31,14 @@ DECLARE
     v_times timestamptz[];
     v_prefixes text[];
     v_counts bigint[];
-    v_rooms bigint[];
-    v_full integer;
+    v_full text;
     v_flag text;
 BEGIN
     duplicates := queen.drop_repeats(p_stage_ids, p_partition_ids, p_queue_names, p_partition_names);
     -- The time as in push_messages.
     SELECT array_agg(l.queue_id ORDER BY l.partition_id), array_agg(l.last_seq ORDER BY l.partition_id),
            array_agg(c.now ORDER BY l.partition_id),
-           array_agg(queen.message_id_prefix(l.partition_id, c.now) ORDER BY l.partition_id)
+           array_agg(queen.message_id_prefix(l.number, c.now) ORDER BY l.partition_id)
     INTO v_queue_ids, v_last_seqs, v_times, v_prefixes
     FROM queen.partition_lookup l
     CROSS JOIN LATERAL (SELECT greatest(l.last_message_created_at, clock_timestamp()) AS now) c
@@ -50,19 +49,15 @@ BEGIN
                FROM queen.spark_staging s WHERE s.stage_id = ANY (p_stage_ids)
                GROUP BY s.queue, s.partition) n ON n.queue = p.queue AND n.partition = p.name;
 
-    -- With one item each at first: hardly any queue is bounded, and the list of all items is long.
-    v_rooms := queen.queue_rooms(v_queue_ids, ARRAY(SELECT generate_subscripts(v_queue_ids, 1)));
-    IF v_rooms IS NOT NULL THEN
-        v_rooms := queen.queue_rooms(v_queue_ids, ARRAY(
-            SELECT n.k::integer FROM unnest(v_counts) WITH ORDINALITY AS n (messages, k)
-            CROSS JOIN LATERAL generate_series(1, n.messages)));
-        SELECT n.k INTO v_full
-        FROM unnest(v_counts, v_rooms) WITH ORDINALITY AS n (messages, room, k)
-        WHERE n.messages > n.room LIMIT 1;
-        IF FOUND THEN
-            RAISE EXCEPTION 'queue % is at its maxSize, so nothing of the batch was published',
-                p_queue_names[v_full] USING ERRCODE = 'QN002';
-        END IF;
+    SELECT min(n.queue) INTO v_full
+    FROM queen.queue_rooms(v_queue_ids) r
+    JOIN (SELECT u.queue_id, min(u.queue) AS queue, sum(u.messages) AS messages
+          FROM unnest(v_queue_ids, p_queue_names, v_counts) AS u (queue_id, queue, messages)
+          GROUP BY u.queue_id) n ON n.queue_id = r.queue_id
+    WHERE n.messages > greatest(r.room, 0);
+    IF v_full IS NOT NULL THEN
+        RAISE EXCEPTION 'queue % is at its maxSize, so nothing of the batch was published', v_full
+            USING ERRCODE = 'QN002';
     END IF;
 
     v_flag := set_config('queen.tracks_lookup', 'on', true);

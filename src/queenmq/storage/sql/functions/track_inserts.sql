@@ -20,8 +20,11 @@ DECLARE
 BEGIN
     -- The order is what keeps two sessions from waiting in a circle.
     INSERT INTO queen.partition_lookup AS l
-        (partition_id, queue_id, first_seq, last_seq, last_message_id, last_message_created_at, last_xid)
-    SELECT p.id, p.queue_id, n.first_seq, n.seq, n.id, n.created_at, n.xid
+        (partition_id, queue_id, first_seq, last_seq, last_message_id, last_message_created_at, last_xid, number)
+    SELECT p.id, p.queue_id, n.first_seq, n.seq, n.id, n.created_at, n.xid,
+           -- Numbers are for new rows only, and hardly any is.
+           coalesce((SELECT x.number FROM queen.partition_lookup x WHERE x.partition_id = p.id),
+                    queen.new_partition_number())
     FROM (
         SELECT DISTINCT ON (i.partition_id) i.partition_id, i.seq, i.id, i.created_at, i.xid,
                min(i.seq) OVER (PARTITION BY i.partition_id) AS first_seq
