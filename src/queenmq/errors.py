@@ -38,6 +38,7 @@ CLAIM_LOST = "QN004"
 ACK_REFUSED = "QN010"
 LEASE_LOST = "QN011"
 DUPLICATE_PUSH = "QN012"
+KEY_REUSED = "QN013"
 STAGED_ROWS_LOST = "QN020"
 BATCH_CHANGED = "QN021"
 RELEASE_TOO_OLD = "QN030"
@@ -134,23 +135,37 @@ class AccessRefused(StorageUnavailable):
 class Overloaded(QueenError):
     """Too much waits already. The request was not begun; it may be sent again after a while."""
 
-    def __init__(self, text: str, *, depth: int = 0, retry_after_s: int = 1) -> None:
+    def __init__(
+        self, text: str, *, depth: int = 0, retry_after_s: int = 1, bound: str = "load"
+    ) -> None:
         super().__init__(text)
         #: How many wait already.
         self.depth = depth
         self.retry_after_s = retry_after_s
+        #: The bound that was reached: the name of its setting, where it has one.
+        self.bound = bound
 
 
 class OperationQueueFull(Overloaded):
-    """Too many operations wait in these partitions for another one to join them."""
+    """Too many operations wait in these partitions, or in all, for another one to join them."""
 
-    def __init__(self, text: str, *, partition_ids: Collection[UUID] = ()) -> None:
-        super().__init__(text)
+    def __init__(
+        self,
+        text: str,
+        *,
+        partition_ids: Collection[UUID] = (),
+        depth: int = 0,
+        bound: str = "load_partition_queue_max",
+    ) -> None:
+        super().__init__(text, depth=depth, bound=bound)
         self.partition_ids = partition_ids
 
 
 class SpoolFull(Overloaded):
     """The spool holds as much as it may; the database has to come back first."""
+
+    def __init__(self, text: str, *, depth: int = 0) -> None:
+        super().__init__(text, depth=depth, bound="spool_max_bytes")
 
 
 class SpoolFailed(QueenError):

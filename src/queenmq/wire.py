@@ -144,6 +144,8 @@ class TransactionRequest(Struct):
 
     operations: list[TransactionOperation]
     requiredLeases: list[str] | None = None
+    #: The same for every try of one transaction, and another for the next one.
+    idempotencyKey: str | None = None
 
 
 class TransactionPush(Struct, tag_field="type", tag="push", omit_defaults=True):

@@ -305,9 +305,26 @@ async def test_a_transaction_whose_answer_was_lost_is_done_once(broker: BrokerPr
         assert [one.data for one in await queen.pop(target, batch=10)] == ["once"]
 
 
+async def test_pushes_of_a_transaction_whose_answer_was_lost_are_stored_once(
+    broker: BrokerProcess,
+) -> None:
+    queue = unique()
+    async with faulty_proxy(broker.url) as proxy, Queen(proxy.url, **FAST) as queen:
+        proxy.lose_answers = 2
+        transaction = queen.transaction().push(queue, [1, {"data": 2, "transactionId": "mine"}])
+        result = await transaction.commit()
+        assert [one["transactionId"] for one in result["results"]][1] == "mine"
+        messages = await queen.pop(queue, batch=10)
+        assert [one.data for one in messages] == [1, 2]
+        assert [one["messageId"] for one in result["results"]] == [one.id for one in messages]
+        # A transaction is done once, however often it is committed.
+        assert await transaction.commit() == result
+
+
 async def test_a_refusal_after_a_lost_answer_is_called_uncertain(broker: BrokerProcess) -> None:
     queue = unique()
     async with faulty_proxy(broker.url) as proxy, Queen(proxy.url, **FAST) as queen:
+        await queen.push(queue, {"data": 1, "transactionId": "mine"})
         proxy.lose_answers = 1
         transaction = queen.transaction().push(queue, {"data": 1, "transactionId": "mine"})
         with pytest.raises(TransactionFailed) as caught:

@@ -65,6 +65,20 @@ def test_partitions_are_listed_with_their_counts(cli: Cli) -> None:
     assert "1 of 2; see --limit" in ended.err
 
 
+def test_a_partition_is_deleted(cli: Cli) -> None:
+    queue = unique()
+    cli.ok("push", queue, "1", "2", "-p", "a")
+    cli.ok("push", queue, "3", "-p", "b")
+    ended = cli("partitions", "delete", queue, "a")
+    assert ended.code == 2 and "--yes" in ended.err
+    ended = cli("partitions", "delete", "--yes", queue, "a")
+    assert ended.code == 0 and f"partition a of queue {queue} is deleted" in ended.out + ended.err
+    rows = cli("partitions", "list", queue, "-o", "json").value
+    assert [row["name"] for row in rows] == ["b"]
+    ended = cli("partitions", "delete", "--yes", queue, "a")
+    assert ended.code == 3 and "does not exist" in ended.err
+
+
 def test_queues_are_found_by_a_part_of_their_name(cli: Cli) -> None:
     queue = unique("needle")
     cli.ok("push", queue, "1")

@@ -36,6 +36,8 @@ SERIES = {
     "queen_load_pressure",
     "queen_load_engaged",
     "queen_load_decisions_total",
+    "queen_refused_total",
+    "queen_messages_stored_total",
     "queen_event_loop_lag_seconds",
     "queen_uptime_seconds",
     "queen_db_pool_size",

@@ -271,3 +271,109 @@ async def test_clear_ends_leases_and_their_acks_are_refused(database: asyncpg.Co
     assert not result["success"]
     await push_all(database, place, 2)
     assert (await pop_one(database, place)).data == [2]
+
+
+# One partition.
+
+_DELETE_PARTITION = "SELECT queen.delete_partition($1, $2)"
+
+
+async def test_deleting_a_partition_waits_for_a_push_in_flight_and_removes_it(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    producer, remover = await connect(), await connect()
+    queue = unique()
+    gone, kept = await ensure(database, queue, "gone", "kept")
+    await push_all(database, kept, "kept")
+    async with producer.transaction():
+        await push_all(producer, gone, 1)
+        waiting = await start_blocked(
+            database, remover, remover.fetchval(_DELETE_PARTITION, queue, "gone")
+        )
+    assert await waiting is True
+    assert await _leftovers(database) == {"partitions": 1, "partition_lookup": 1, "messages": 1}
+    assert await remover.fetchval(_DELETE_PARTITION, queue, "gone") is False
+    assert await remover.fetchval(_DELETE_PARTITION, unique(), "gone") is False
+
+
+async def test_a_push_that_waited_for_a_deleted_partition_hears_that_it_is_gone(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    remover, producer, other = await connect(), await connect(), await connect()
+    queue = unique()
+    gone, kept = await ensure(database, queue, "gone", "kept")
+    async with remover.transaction():
+        await remover.fetchval(_DELETE_PARTITION, queue, "gone")
+        waiting = await start_blocked(database, producer, push_all(producer, gone, 1))
+        # Its neighbours are not held up.
+        assert (await push_all(other, kept, 2)).outcomes == "q"
+    with pytest.raises(asyncpg.PostgresError) as refusal:
+        await waiting
+    assert refusal.value.sqlstate == "QN001"
+
+
+async def test_who_asks_for_a_partition_that_is_being_deleted_gets_a_new_one(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    remover, producer = await connect(), await connect()
+    queue = unique()
+    (gone,) = await ensure(database, queue, "gone")
+    async with remover.transaction():
+        await remover.fetchval(_DELETE_PARTITION, queue, "gone")
+        waiting = await start_blocked(database, producer, ensure(producer, queue, "gone"))
+    (made,) = await waiting
+    assert made != gone
+    assert (await push_all(producer, made, 1)).outcomes == "q"
+
+
+async def test_deleting_a_partition_waits_for_an_ack_and_ends_its_leases(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    consumer, remover = await connect(), await connect()
+    queue = unique()
+    (gone,) = await ensure(database, queue, "gone")
+    await push_all(database, gone, 1, 2)
+    popped = await pop_one(database, gone)
+    async with consumer.transaction():
+        await ack(consumer, acks_of(popped)[0])
+        waiting = await start_blocked(
+            database, remover, remover.fetchval(_DELETE_PARTITION, queue, "gone")
+        )
+    assert await waiting is True
+    (late,) = await ack(database, acks_of(popped)[1])
+    assert not late["success"]
+    assert await pop(database, Want([gone])) == []
+    assert await _leftovers(database) == {}
+
+
+async def test_partitions_that_come_and_go_under_load_lose_no_answered_push_of_others(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    queue = unique()
+    (kept,) = await ensure(database, queue, "kept")
+    over = asyncio.Event()
+
+    async def come_and_go() -> int:
+        session, done = await connect(), 0
+        for _ in range(30):
+            await ensure(session, queue, "gone")
+            done += await session.fetchval(_DELETE_PARTITION, queue, "gone")
+        over.set()
+        return done
+
+    async def produce() -> tuple[int, int]:
+        session, answered, gone = await connect(), 0, 0
+        while not over.is_set():
+            (place,) = await ensure(session, queue, "gone")
+            items = sorted([Item(kept, answered), Item(place, answered)])
+            try:
+                await push(session, *items)
+                answered += 1
+            except asyncpg.PostgresError as error:
+                assert error.sqlstate == "QN001", error
+                gone += 1
+        return answered, gone
+
+    done, *counts = await asyncio.gather(come_and_go(), produce(), produce())
+    assert done == 30
+    assert len(await seqs(database, kept)) == sum(answered for answered, _ in counts)

@@ -109,6 +109,7 @@ def served_routes() -> set[str]:
         system=anything,
         health=anything,
         metrics=anything,
+        refusals=anything,
     )
     found = {f"{method} {path}" for method, path in routes._hot}
     for route in routes._router.routes:

@@ -22,6 +22,7 @@ from queenmq.cli import (
     maintenance,
     messages,
     ops,
+    partitions,
     pipeline,
     pop,
     push,
@@ -47,7 +48,7 @@ app.command(name="demo")(demo.demo)
 for module in (push, pop, tail, status, apply, bench, top):
     module.register(app)
 app.add_typer(queues.app, name="queues")
-queues.register(app)
+app.add_typer(partitions.app, name="partitions")
 app.add_typer(groups.app, name="groups")
 groups.register(app)
 app.add_typer(messages.app, name="messages")

@@ -1,4 +1,4 @@
-"""`queen queues ...` and `queen partitions`: what there is, and how it is set up."""
+"""`queen queues ...`: what there is, and how it is set up."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from queenmq.cli import queue_options
 from queenmq.cli.exits import NothingThere, UsageProblem
 from queenmq.cli.output import Column, counted
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
-from queenmq.cli.times import when
 
 app = typer.Typer(help="Queues: list, set up, empty, delete.", no_args_is_help=True)
 
 #: Deleting and clearing are one transaction of at most ten minutes.
-_LONG_MS = 600_000
+LONG_MS = 600_000
 
 _COLUMNS = [
     Column("name", "QUEUE"),
@@ -26,7 +25,7 @@ _COLUMNS = [
     Column("messages.pending", "PENDING"),
     Column("messages.processing", "LEASED"),
 ]
-_COUNTERS = [
+COUNTERS = [
     Column("total", "MESSAGES"),
     Column("pending", "PENDING"),
     Column("processing", "LEASED"),
@@ -50,11 +49,6 @@ Pairs = Annotated[
         autocompletion=_complete_option,
     ),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command beside the group."""
-    command(app)(partitions)
 
 
 @command(app, "list")
@@ -84,7 +78,7 @@ def show(session: Session, queue: QueueName) -> None:
     columns = [
         *_COLUMNS[:4],
         Column("createdAt", "CREATED"),
-        *(column._replace(key=f"totals.{column.key}") for column in _COUNTERS),
+        *(column._replace(key=f"totals.{column.key}") for column in COUNTERS),
         *(Column(f"options.{name}", name) for name in queue_options.FIELDS),
     ]
     session.out.thing(found, columns)
@@ -145,7 +139,7 @@ def delete(session: Session, queue: QueueName, yes: Yes = False) -> None:
     Example: queen queues delete --yes old-orders
     """
     confirm(f"Delete queue {queue} on {session.server.url} with all its messages?", yes=yes)
-    answer = session.open(timeout_millis=_LONG_MS).delete_queue(queue)
+    answer = session.open(timeout_millis=LONG_MS).delete_queue(queue)
     if not answer["existed"]:
         raise NothingThere(f"queue {queue!r} does not exist; check its name")
     session.out.done(f"queue {queue} is deleted", answer)
@@ -166,34 +160,8 @@ def clear(
     """
     what = f"queue {queue}" if partition is None else f"partition {partition} of queue {queue}"
     confirm(f"Drop all messages of {what} on {session.server.url}?", yes=yes)
-    answer = session.open(timeout_millis=_LONG_MS).admin.clear_queue(queue, partition)
+    answer = session.open(timeout_millis=LONG_MS).admin.clear_queue(queue, partition)
     session.out.done(f"dropped {counted(answer['messagesDeleted'], 'message')} of {what}", answer)
-
-
-def partitions(
-    session: Session,
-    queue: QueueName,
-    limit: Annotated[int, typer.Option(min=1, help="Print at most this many.")] = 1000,
-    pending: Annotated[
-        bool, typer.Option("--pending", help="Only partitions with pending or leased messages.")
-    ] = False,
-) -> None:
-    """List the partitions of a queue with their counts.
-
-    Example: queen partitions orders --pending
-    """
-    found: list[dict[str, Any]] = session.queen.admin.get_queue(queue)["partitions"]
-    if pending:
-        found = [one for one in found if one["stats"]["pending"] or one["stats"]["processing"]]
-    columns = [
-        Column("name", "PARTITION"),
-        *(column._replace(key=f"stats.{column.key}") for column in _COUNTERS),
-        Column("oldestMessage", "OLDEST", when, rank=4),
-        Column("newestMessage", "NEWEST", when, rank=5),
-    ]
-    session.out.rows(found[:limit], columns)
-    if len(found) > limit:
-        session.out.note(f"{limit} of {len(found)}; see --limit")
 
 
 def find_queue(session: Session, queue: str) -> dict[str, Any] | None:

@@ -171,6 +171,11 @@ class Admin:
         path = with_query(f"/api/v1/queues/{quoted(name)}/clear", {"partition": partition})
         return await self._transport.call("DELETE", path)
 
+    async def delete_partition(self, queue: str, partition: str) -> Any:
+        """Delete a partition with its messages; raises NotFound if there is none."""
+        path = f"/api/v1/resources/queues/{quoted(queue)}/partitions/{quoted(partition)}"
+        return await self._transport.call("DELETE", path)
+
     async def delete_message(self, partition_id: str, transaction_id: str) -> Any:
         path = f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}"
         return await self._transport.call("DELETE", path)

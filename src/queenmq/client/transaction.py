@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from queenmq.client.calls import ack_item, given_name, group_of, lease_ids, push_items
+from queenmq.client.calls import ack_item, group_of, lease_ids, push_items
 from queenmq.client.errors import TransactionFailed
 from queenmq.client.tracing import current_trace_id
 from queenmq.client.transport import Transport
+from queenmq.ids import random_uuid
 
 PATH = "/api/v1/transaction"
 
@@ -19,8 +20,8 @@ class Transaction:
         self._transport = transport
         self._operations: list[dict[str, Any]] = []
         self._leases: dict[str, None] = {}
-        #: Transaction id of the first pushed item, if it is one that we made.
-        self._first_own: str | None = None
+        #: By this the server knows a commit that is sent again after its answer was lost.
+        self._key = str(random_uuid())
 
     def queue(self, queue_name: str) -> TransactionQueue:
         """Where to push."""
@@ -30,9 +31,6 @@ class Transaction:
         """Add a push."""
         many = payloads if isinstance(payloads, list | tuple) else [payloads]
         items = push_items(queue, many, partition=partition, trace_id=current_trace_id())
-        is_first = not any(one["type"] == "push" for one in self._operations)
-        if is_first and items and given_name(many[0]) is None:
-            self._first_own = items[0]["transactionId"]
         self._operations.append({"type": "push", "items": items})
         return self
 
@@ -65,26 +63,20 @@ class Transaction:
         return self
 
     async def commit(self) -> dict[str, Any]:
-        """Carry it out; raises TransactionFailed if the server refuses."""
+        """Carry it out; raises TransactionFailed if the server refuses. Twice is once."""
         if not self._operations:
             raise ValueError("the transaction is empty: push or ack something before the commit")
-        body = {"operations": self._operations, "requiredLeases": list(self._leases)}
+        body = {
+            "operations": self._operations,
+            "requiredLeases": list(self._leases),
+            "idempotencyKey": self._key,
+        }
         answer = await self._transport.request("POST", PATH, self._transport.codec.encode(body))
         result: dict[str, Any] = self._transport.read(answer, dict[str, Any], f"POST {PATH}")
         if result.get("success"):
             return result
         reason = str(result.get("error") or "no reason given")
-        if answer.is_repeated and self._is_ours(reason):
-            return {**result, "success": True, "error": None}
         raise TransactionFailed(reason, is_uncertain=answer.is_repeated)
-
-    def _is_ours(self, reason: str) -> bool:
-        """Whether a duplicate is our own first try: its answer was lost, but it was carried out.
-
-        The server names the first item then; nobody but this transaction knows an id made here.
-        """
-        own = self._first_own
-        return own is not None and reason.startswith(f"Duplicate transactionId {own} ")
 
     async def __aenter__(self) -> Self:
         return self

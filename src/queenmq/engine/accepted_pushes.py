@@ -26,6 +26,8 @@ class AcceptedPushes:
     def __init__(self, catalogue: Catalogue, send: Send) -> None:
         self._catalogue = catalogue
         self._send = send
+        #: Messages stored so far.
+        self.messages = 0
 
     async def store(self, requests: Sequence[PushItems]) -> list[BaseException | None]:
         """Store requests that were answered before, in order: none is refused for want of room,
@@ -61,7 +63,9 @@ class AcceptedPushes:
             ref = refs[part.keys[0]]
             if isinstance(ref, BaseException):
                 raise ref
-            await self._send(part, [ref] * len(part.keys), is_queued=is_queued, row=row)
+            sent = self._send(part, [ref] * len(part.keys), is_queued=is_queued, row=row)
+            outcome = await sent
+            self.messages += outcome.outcomes.count("q")
 
         # They begin in this order, and all of them before any is waited for.
         results = await asyncio.gather(*map(store, parts), return_exceptions=True)

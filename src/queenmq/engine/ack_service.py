@@ -87,7 +87,9 @@ class AckService:
             return []
         if (depth := self.depth) >= self._waiting_max:
             raise Overloaded(
-                f"{depth} acks already wait; nothing was changed, try again", depth=depth
+                f"{depth} acks already wait; nothing was changed, try again",
+                depth=depth,
+                bound="load_ack_queue_max",
             )
         future: asyncio.Future[list[AckResult]] = asyncio.get_running_loop().create_future()
         self._calls.add(AckEntry(items, future, wait_ms=self._wait_ms))

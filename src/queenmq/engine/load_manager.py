@@ -29,6 +29,12 @@ from queenmq.errors import Overloaded
 _INTERVAL_MS = 100
 
 _ACKS = (OperationType.ACK_BATCH, OperationType.ACK_SINGLE)
+#: What a refusal is counted by; those that no setting bounds by themselves are refused by the load.
+_BOUNDS = {
+    OperationType.PUSH: "load_push_queue_max",
+    OperationType.POP: "load_pop_threshold",
+    **dict.fromkeys(_ACKS, "load_ack_queue_max"),
+}
 
 
 class Gauges(NamedTuple):
@@ -120,6 +126,7 @@ class LoadManager:
             f" try again in {seconds} s",
             depth=depth,
             retry_after_s=seconds,
+            bound=_BOUNDS.get(operation_type, "load"),
         )
 
     def _set_timer(self) -> None:

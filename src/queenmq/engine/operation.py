@@ -64,7 +64,7 @@ class PushCall(NamedTuple):
     request_sizes: Sequence[int]
     #: Partitions whose items are queued as operations, whether or not others wait there.
     queued_ids: Collection[UUID] = ()
-    #: What finds no room in its queue is not refused but queued.
+    #: It was accepted before, so nothing is refused for want of room in its queue.
     is_accepted: bool = False
     #: No transaction id is looked for; NotUnique if one is stored already.
     are_ids_new: bool = False
@@ -304,13 +304,29 @@ class LeaseRelease(NamedTuple):
     pass_seq: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionItems:
+    """What a transaction does, and what it is recognised by when it is sent again."""
+
+    pushes: PushItems
+    acks: Sequence[AckItem]
+    required_leases: Sequence[UUID]
+    #: Of everything above.
+    digest: UUID
+    #: Of the key that the caller gave, else the digest; None for one that may be meant twice.
+    key: UUID | None
+    is_key_derived: bool
+
+
 class TransactionOutcome(NamedTuple):
     """A committed transaction: what became of its pushes, and of each ack what it led to."""
 
     pushed: PushOutcome
     is_dlq: Sequence[bool]
-    #: The ack's partition, where it can be popped again at once.
+    #: The ack's partition, where it can be popped again at once; empty for a repeat.
     freed: Sequence[PartitionKey | None]
+    #: It was committed before, and this is what it was answered then.
+    is_repeat: bool = False
 
 
 class Renewal(NamedTuple):

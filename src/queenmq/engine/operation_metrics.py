@@ -34,6 +34,8 @@ class OperationMetrics:
             prefix + "executed", "Operations completed here.", registry=registry
         )
         self._messages = Counter(prefix + "messages", "Messages they stored.", registry=registry)
+        #: The same, for those who add it up.
+        self.messages = 0
         self._failed = Counter(prefix + "failed", "Operations given up here.", registry=registry)
         self._reclaimed = Counter(
             prefix + "reclaimed", "Operations taken over from a lost worker.", registry=registry
@@ -74,6 +76,7 @@ class OperationMetrics:
         self._depth = max(0, self._depth - operations)
         self._executed.inc(operations)
         self._messages.inc(messages)
+        self.messages += messages
         rate = operations * 1000 / max(took_ms, 0.1)
         self._rate = rate if self._rate is None else self._rate + _NEW * (rate - self._rate)
 

@@ -39,7 +39,9 @@ class PopDesk:
         """A new pop; its `answer` is a future of PopAnswer."""
         if self._inside >= self._waiting_max:
             raise Overloaded(
-                f"{self._inside} pops already wait; try again later", depth=self._inside
+                f"{self._inside} pops already wait; try again later",
+                depth=self._inside,
+                bound="pop_waiting_max",
             )
         now = now_ms()
         self._inside += 1

@@ -140,9 +140,13 @@ class PopService:
             pool.mark_ready(ref.partition_id)
             pool.resolved_tick = self._board.tick + 1
             pool.is_found = True
-        elif pool.poll_at_ms is None:
-            # Also when every pop is served at once: nobody announces a lease that has run out.
-            self._schedule.add(pool, now_ms(), is_busy=True)
+        else:
+            if pool.is_specific:
+                # What an id told that is forgotten since, as of a deleted queue, counts no more.
+                pool.unsettle(self._board.tick)
+            if pool.poll_at_ms is None:
+                # Also when every pop is served at once: nobody announces a lease that has run out.
+                self._schedule.add(pool, now_ms(), is_busy=True)
         pool.is_used = True
         pool.add(intention)
         self._board.dirty[pool] = None

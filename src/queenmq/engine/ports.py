@@ -27,6 +27,7 @@ from queenmq.engine.operation import (
     Resolved,
     Scope,
     Subscription,
+    TransactionItems,
     TransactionOutcome,
     WaitingOperations,
 )
@@ -103,15 +104,13 @@ class MessageStore(Protocol):
 
     async def run_transaction(
         self,
-        items: PushItems,
+        items: TransactionItems,
         refs: Sequence[PartitionRef],
-        acks: Sequence[AckItem],
-        required_leases: Sequence[UUID],
         *,
         queue_max: int,
         lock_timeout_ms: int,
     ) -> TransactionOutcome:
-        """Push and ack in one transaction."""
+        """Push and ack in one transaction, unless that was done before."""
 
 
 class OperationStore(Protocol):

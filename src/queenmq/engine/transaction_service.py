@@ -15,9 +15,9 @@ from queenmq.clock import now_ms
 from queenmq.engine.ack_service import Freed
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.laned_calls import LanedCalls
-from queenmq.engine.operation import AckItem, PartitionRef, PushItems, TransactionOutcome
+from queenmq.engine.operation import PartitionRef, TransactionItems, TransactionOutcome
 from queenmq.engine.ports import MessageStore
-from queenmq.errors import PartitionBusy, PartitionGone, QueenError, StorageUnavailable
+from queenmq.errors import Overloaded, PartitionBusy, PartitionGone, QueenError, StorageUnavailable
 
 #: Transactions in flight, and as many that wait for held rows; the others wait their turn without a
 #: connection.
@@ -38,16 +38,12 @@ class TransactionEntry:
 
     def __init__(
         self,
-        items: PushItems,
-        acks: Sequence[AckItem],
-        required_leases: Sequence[UUID],
+        items: TransactionItems,
         refs: list[PartitionRef],
         *,
         wait_ms: int,
     ) -> None:
         self.items = items
-        self.acks = acks
-        self.required_leases = required_leases
         self.deadline_ms = now_ms() + wait_ms
         self.diverts = 0
         self.attempts = 0
@@ -57,7 +53,7 @@ class TransactionEntry:
     def set_refs(self, refs: list[PartitionRef]) -> None:
         self.refs = refs
         self.keys: set[Key] = {(ref.partition_id, _PUSHES) for ref in refs}
-        self.keys |= {(ack.partition_id, ack.consumer_group) for ack in self.acks}
+        self.keys |= {(ack.partition_id, ack.consumer_group) for ack in self.items.acks}
 
     def fail(self, error: QueenError) -> None:
         if not self.future.done():
@@ -92,6 +88,8 @@ class TransactionService:
         self._on_queued = on_queued
         self._on_freed = on_freed
         self._waiting = 0
+        #: Messages stored so far.
+        self.messages = 0
         self._calls: LanedCalls[TransactionEntry] = LanedCalls(
             "transaction",
             self._run,
@@ -101,16 +99,20 @@ class TransactionService:
             lock_timeout_ms=lock_timeout_ms,
         )
 
-    async def run(
-        self, items: PushItems, acks: Sequence[AckItem], required_leases: Sequence[UUID]
-    ) -> TransactionOutcome:
-        """Commit all of it, or raise with nothing changed."""
+    async def run(self, items: TransactionItems) -> TransactionOutcome:
+        """Commit all of it, or raise with nothing changed. What was committed before is not done
+        again, but answered as it was.
+        """
         if self._waiting >= _WAITING_MAX:
-            raise StorageUnavailable(f"{_WAITING_MAX} transactions already wait; try again")
+            raise Overloaded(
+                f"{self._waiting} transactions already wait; nothing was done, try again",
+                depth=self._waiting,
+                bound="transactions_waiting",
+            )
         self._waiting += 1
         try:
-            refs = await self._catalogue.ensure(items.keys)
-            entry = TransactionEntry(items, acks, required_leases, refs, wait_ms=self._wait_ms)
+            refs = await self._catalogue.ensure(items.pushes.keys)
+            entry = TransactionEntry(items, refs, wait_ms=self._wait_ms)
             self._calls.add(entry)
             return await entry.future
         finally:
@@ -144,8 +146,6 @@ class TransactionService:
             outcome = await self._store.run_transaction(
                 entry.items,
                 entry.refs,
-                entry.acks,
-                entry.required_leases,
                 queue_max=self._queue_max(),
                 lock_timeout_ms=lock_timeout_ms,
             )
@@ -155,21 +155,26 @@ class TransactionService:
             self._committed(entry, outcome)
 
     async def _look_up_again(self, entry: TransactionEntry) -> None:
-        self._catalogue.forget(entry.items.keys)
+        self._catalogue.forget(entry.items.pushes.keys)
         entry.attempts += 1
         if entry.attempts >= _ATTEMPTS_MAX:
             raise StorageUnavailable(
                 "a queue of this transaction is deleted again and again; try again"
             )
-        entry.set_refs(await self._catalogue.ensure(entry.items.keys))
+        entry.set_refs(await self._catalogue.ensure(entry.items.pushes.keys))
         self._calls.put_back([entry])
 
     def _committed(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
-        if queued := outcome.pushed.queued_ids:
-            self._on_queued(len(queued))
-        self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())
-        for ack, key in zip(entry.acks, outcome.freed, strict=True):
-            if key is not None:
-                self._on_freed(ack.partition_id, key, ack.consumer_group)
+        if not outcome.is_repeat:
+            self._tell(entry, outcome)
         if not entry.future.done():
             entry.future.set_result(outcome)
+
+    def _tell(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
+        if queued := outcome.pushed.queued_ids:
+            self._on_queued(len(queued))
+        self.messages += outcome.pushed.outcomes.count("q")
+        self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())
+        for ack, key in zip(entry.items.acks, outcome.freed, strict=True):
+            if key is not None:
+                self._on_freed(ack.partition_id, key, ack.consumer_group)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
 
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import Match, Route, Router
 
-from queenmq.errors import QueenError
+from queenmq.errors import Overloaded, QueenError
 from queenmq.server import asgi
 from queenmq.server.error_responses import status_of
 from queenmq.server.failure_log import FailureLog
 from queenmq.server.inspection_wiring import Inspection
 from queenmq.server.queries import parse_path
+from queenmq.server.refusals import Refusals
 from queenmq.server.responses import json_answer
 from queenmq.server.routes.ack import AckRoute
 from queenmq.server.routes.aside import AsideRoutes
@@ -27,7 +29,7 @@ from queenmq.server.routes.pipeline import PipelineRoutes
 from queenmq.server.routes.pop import PREFIX as POP_PREFIX
 from queenmq.server.routes.pop import PopRoute
 from queenmq.server.routes.push import PushRoute
-from queenmq.server.routes.queues import QueueRoutes
+from queenmq.server.routes.queues import PARTITIONS, QueueRoutes
 from queenmq.server.routes.resources import ResourceRoutes
 from queenmq.server.routes.retention import RetentionRoutes
 from queenmq.server.routes.system import SystemRoutes
@@ -77,7 +79,9 @@ class App:
         system: SystemRoutes,
         health: HealthRoutes,
         metrics: MetricsRoutes,
+        refusals: Refusals,
     ) -> None:
+        self._refusals = refusals
         self._hot: dict[tuple[str, str], Handler] = {
             ("POST", "/api/v1/push"): push,
             ("POST", "/api/v1/ack"): ack.one,
@@ -91,6 +95,10 @@ class App:
                 _route("/api/v1/lease/{lease_id:name}/extend", transactions.extend, "POST"),
                 _route("/api/v1/configure", queues.configure, "POST"),
                 _route("/api/v1/resources/queues", resources.queues, "GET"),
+                _PartitionRoute(
+                    "/api/v1/resources/queues/{queue:name}/partitions/{partition:name}",
+                    _Endpoint({"DELETE": queues.delete_partition}),
+                ),
                 _routes(
                     "/api/v1/resources/queues/{queue:name}",
                     GET=resources.queue,
@@ -136,6 +144,8 @@ class App:
         except asgi.ClientDisconnected:
             logger.debug("caller left mid-request", extra={"event": "caller_left"})
         except QueenError as error:
+            if isinstance(error, Overloaded):
+                self._refusals.count(error)
             if status_of(error) >= 500:
                 self._failures.note(error, scope["path"])
             await asgi.send_error(send, error)
@@ -237,6 +247,15 @@ class _Endpoint:
         parse_path(scope["raw_path"])
         response = await endpoint(Request(scope, receive))
         await response(scope, receive, send)
+
+
+class _PartitionRoute(Route):
+    """A partition below a queue, where no escaped slash makes it all the name of one queue."""
+
+    def matches(self, scope: MutableMapping[str, Any]) -> tuple[Match, MutableMapping[str, Any]]:
+        if scope["method"] == "DELETE" and PARTITIONS in scope["raw_path"]:
+            return super().matches(scope)
+        return Match.NONE, {}
 
 
 def _route(path: str, endpoint: Endpoint, method: str) -> Route:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -32,6 +32,7 @@ class BrokerMetrics(Collector):
         faults: FaultWatch,
         is_down: Callable[[], bool],
         is_maintenance: Callable[[], bool],
+        stored: Callable[[], Mapping[str, int]],
     ) -> None:
         self._started_ms = now_ms()
         self._pool_use = pool_use
@@ -39,6 +40,7 @@ class BrokerMetrics(Collector):
         self._faults = faults
         self._is_down = is_down
         self._is_maintenance = is_maintenance
+        self._stored = stored
         ProcessCollector(namespace="queen", registry=registry)
         registry.register(self)
 
@@ -67,6 +69,12 @@ class BrokerMetrics(Collector):
         yield _gauge("queen_db_pool_active", "Connections in use.", pool.in_use)
         yield _gauge("queen_db_pool_waiting", "Calls that wait for a connection.", pool.waiting)
         yield from self._collect_faults()
+        messages = CounterMetricFamily(
+            "queen_messages_stored", "Messages stored, by the way they came.", labels=["path"]
+        )
+        for path, count in self._stored().items():
+            messages.add_metric([path], count)
+        yield messages
         yield from self._collect_spool()
 
     def _collect_faults(self) -> Iterable[Metric]:

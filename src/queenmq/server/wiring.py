@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ from queenmq.server.load_wiring import make_load_manager
 from queenmq.server.metrics import BrokerMetrics
 from queenmq.server.orders import BrokerOrders
 from queenmq.server.problems import find_problems
+from queenmq.server.refusals import Refusals
 from queenmq.server.routes.ack import AckRoute
 from queenmq.server.routes.aside import AsideRoutes
 from queenmq.server.routes.groups import GroupRoutes
@@ -198,6 +200,7 @@ class Broker:
         self._runner = self._make_runner(admin, traces, removals, registry)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
+        stored = functools.partial(self._count_stored, push)
         self.app = App(
             push=push,
             pop=pop,
@@ -220,7 +223,7 @@ class Broker:
                 maintenance=self._maintenance,
                 spool_stats=self._spool_stats,
                 is_down=self._is_down,
-                count_messages=lambda: push.messages,
+                count_messages=lambda: sum(stored().values()),
                 queue_max=self._queue_max,
             ),
             retention=RetentionRoutes(removals),
@@ -249,9 +252,11 @@ class Broker:
                     faults=self._database.faults,
                     is_down=self._is_down,
                     is_maintenance=lambda: self._maintenance.is_push,
+                    stored=stored,
                 ),
-                count_messages=lambda: push.messages,
+                count_messages=lambda: sum(stored().values()),
             ),
+            refusals=Refusals(registry),
         )
 
     def _make_aside(self) -> AsideRoutes:
@@ -261,6 +266,15 @@ class Broker:
             spool_stats=self._spool_stats,
             on_retry=self._retried,
         )
+
+    def _count_stored(self, push: PushRoute) -> dict[str, int]:
+        """The messages stored so far, by the way they came."""
+        return {
+            "push": push.messages,
+            "spool": self._accepted.messages,
+            "operation": self._operations.messages,
+            "transaction": self._transactions.messages,
+        }
 
     def _make_runner(
         self,
@@ -274,6 +288,7 @@ class Broker:
             self._operation_store,
             admin,
             traces,
+            admin,
             admin,
             trace_keep_s=settings.trace_retention_s,
             history_keep_s=settings.ack_history_hours * 3_600,

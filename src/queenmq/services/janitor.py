@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-#: Completed operations can be asked for this long.
+#: Completed operations can be asked for, and committed transactions are recognised, this long.
 _KEEP_S = 3_600
 #: A Spark batch that was not published within this time never will be.
 _KEEP_STAGED_S = 86_400
@@ -37,6 +37,12 @@ class TraceSweeper(Protocol):
     async def sweep_traces(self, *, older_than_s: int, limit: int) -> int: ...
 
 
+class TransactionSweeper(Protocol):
+    """Where committed transactions are."""
+
+    async def sweep_transactions(self, *, older_than_s: int, limit: int) -> int: ...
+
+
 class HistorySweeper(Protocol):
     """Where the history of acks is."""
 
@@ -59,7 +65,9 @@ class LeaseSweep:
 
 
 class Janitor:
-    """Forgets operations that ended an hour ago, rows staged a day ago, old traces and history."""
+    """Forgets operations and transactions that ended an hour ago, rows staged a day ago, old traces
+    and history.
+    """
 
     name = "janitor"
     interval_s = 300.0
@@ -70,6 +78,7 @@ class Janitor:
         stages: StageSweeper,
         traces: TraceSweeper,
         history: HistorySweeper,
+        transactions: TransactionSweeper,
         *,
         trace_keep_s: int,
         history_keep_s: int,
@@ -79,12 +88,17 @@ class Janitor:
         self._traces = traces
         self._trace_keep_s = trace_keep_s
         self._history = history
+        self._transactions = transactions
         self._history_keep_s = history_keep_s
 
     async def run_once(self) -> None:
         while await self._operations.sweep(older_than_s=_KEEP_S, limit=_ROWS) == _ROWS:
             pass
         while await self._stages.sweep_staged(older_than_s=_KEEP_STAGED_S, limit=_ROWS) == _ROWS:
+            pass
+        while (
+            await self._transactions.sweep_transactions(older_than_s=_KEEP_S, limit=_ROWS) == _ROWS
+        ):
             pass
         keep_s = self._trace_keep_s
         while await self._traces.sweep_traces(older_than_s=keep_s, limit=_ROWS) == _ROWS:

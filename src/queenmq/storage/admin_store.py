@@ -52,6 +52,21 @@ class AdminStore:
             )
         )
 
+    async def delete_partition(self, queue: str, partition: str) -> bool:
+        """Remove a partition and all that belongs to it; whether it was there."""
+        # Most of the work, and it holds up this partition only.
+        if await self.clear_queue(queue, partition) is None:
+            return False
+        return bool(
+            await self._database.fetch_value(
+                self._sql["delete_partition"],
+                queue,
+                partition,
+                timeout_s=_REMOVAL_TIMEOUT_S,
+                priority=OperationType.SYSTEM_EVENT,
+            )
+        )
+
     async def clear_queue(self, name: str, partition: str | None) -> int | None:
         """Drop messages; how many, or None when the queue or partition does not exist."""
         removed: int | None = await self._database.fetch_value(
@@ -77,6 +92,13 @@ class AdminStore:
         )
         removed: int = await self._database.fetch_value(
             self._sql["sweep_staged"], older_than_s, limit, priority=OperationType.BACKGROUND
+        )
+        return removed
+
+    async def sweep_transactions(self, *, older_than_s: int, limit: int) -> int:
+        """Forget transactions that were committed long ago; rows."""
+        removed: int = await self._database.fetch_value(
+            self._sql["sweep_transactions"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
         return removed
 

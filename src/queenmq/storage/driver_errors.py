@@ -25,6 +25,14 @@ _SERVER_CLASSES = {"08", "25", "28", "3D", "40", "53", "55", "57", "58", "F0", "
 _INTERNAL_CLASS = "XX"
 #: SQLSTATE classes of a connection that broke off, whatever had become of its call.
 _BROKEN_OFF_CLASSES = {"08", "57"}
+#: Why a transaction as a whole was refused.
+_REFUSALS = {
+    errors.QUEUE_FULL,
+    errors.ACK_REFUSED,
+    errors.LEASE_LOST,
+    errors.DUPLICATE_PUSH,
+    errors.KEY_REUSED,
+}
 _UNIQUE_VIOLATION = "23505"
 #: No new connection to be had says nothing about those that are there.
 _TOO_MANY_CONNECTIONS = "53300"
@@ -71,10 +79,15 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
         return errors.PartitionGone(text)
     if code == errors.OPERATION_QUEUE_FULL:
         ids = (error.detail or "").strip("{}").split(",")
-        return errors.OperationQueueFull(text, partition_ids=[UUID(one) for one in ids if one])
+        return errors.OperationQueueFull(
+            text,
+            partition_ids=[UUID(one) for one in ids if one],
+            depth=int(error.hint or 0),
+            bound=error.constraint_name or "load_partition_queue_max",
+        )
     if code == errors.CLAIM_LOST:
         return errors.ClaimLost(text)
-    if code in (errors.QUEUE_FULL, errors.ACK_REFUSED, errors.LEASE_LOST, errors.DUPLICATE_PUSH):
+    if code in _REFUSALS:
         return errors.TransactionRefused(text)
     if code in _BUSY:
         return errors.PartitionBusy("another transaction holds what this request needs; try again")

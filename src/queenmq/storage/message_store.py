@@ -30,6 +30,7 @@ from queenmq.engine.operation import (
     Resolved,
     Scope,
     Subscription,
+    TransactionItems,
     TransactionOutcome,
 )
 from queenmq.storage.database import Database
@@ -223,21 +224,23 @@ class PostgresMessageStore:
 
     async def run_transaction(
         self,
-        items: PushItems,
+        items: TransactionItems,
         refs: Sequence[PartitionRef],
-        acks: Sequence[AckItem],
-        required_leases: Sequence[UUID],
         *,
         queue_max: int,
         lock_timeout_ms: int,
     ) -> TransactionOutcome:
-        row = await self._database.fetch_row(
+        acks = items.acks
+        is_repeat, *row = await self._database.fetch_row(
             self._sql["run_transaction"],
-            *_push_columns(items, refs),
+            *_push_columns(items.pushes, refs),
             queue_max,
             *(_columns(acks) if acks else [[]] * len(AckItem._fields)),
-            required_leases,
+            items.required_leases,
             lock_timeout_ms,
+            items.key,
+            items.digest,
+            items.is_key_derived,
             priority=OperationType.PUSH,
         )
         pushed = Pushed(row[0] or (), row[1] or "", row[2])
@@ -246,7 +249,7 @@ class PostgresMessageStore:
             None if queue is None else PartitionKey(queue, partition)
             for queue, partition in zip(queues, partitions, strict=True)
         ]
-        return TransactionOutcome(PushOutcome(refs, *pushed), is_dlq, freed)
+        return TransactionOutcome(PushOutcome(refs, *pushed), is_dlq, freed, is_repeat)
 
     async def notify(self, channel: str, payload: str) -> None:
         """Tell all listeners of the channel."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from queen import Queen
 
-from tests.support.broker import unique
+from tests.support.broker import BrokerProcess, unique
+from tests.support.faulty_proxy import faulty_proxy
 
 
 async def pop_now(client: Queen, queue: str, **options: Any) -> list[dict[str, Any]]:
@@ -181,3 +182,17 @@ async def test_a_transaction_acks_a_batch_of_several_partitions_for_a_group(clie
 async def test_an_empty_transaction_is_refused_by_the_client(client: Queen) -> None:
     with pytest.raises(Exception, match="no operations"):
         await client.transaction().commit()
+
+
+async def test_a_transaction_whose_answer_was_lost_is_done_once(
+    client: Queen, broker: BrokerProcess
+) -> None:
+    source, target = unique(), unique()
+    await client.queue(source).push([{"data": 1}])
+    (message,) = await pop_now(client, source)
+    async with faulty_proxy(broker.url) as proxy, Queen(proxy.url) as cut_off:
+        proxy.lose_answers = 1
+        transaction = cut_off.transaction().queue(target).push([{"data": "out"}]).ack(message)
+        assert (await transaction.commit())["success"] is True
+    assert [one["data"] for one in await pop_now(client, target, batch=10)] == ["out"]
+    assert await pop_now(client, source) == []

@@ -146,6 +146,7 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
     staged = [5_000, 0]
     traces = [5_000, 5_000, 4_999]
     history = [5_000, 4_999]
+    transactions = [5_000, 0]
 
     class Store:
         async def sweep(self, *, older_than_s: int, limit: int) -> int:
@@ -160,13 +161,20 @@ async def test_the_janitor_sweeps_once_a_run() -> None:
             sweeps.append(f"traces of {older_than_s} s")
             return traces.pop(0)
 
+        async def sweep_transactions(self, *, older_than_s: int, limit: int) -> int:
+            sweeps.append("transactions")
+            return transactions.pop(0)
+
         async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int:
             sweeps.append(f"history of {older_than_s} s")
             return history.pop(0)
 
-    janitor = Janitor(Store(), Store(), Store(), Store(), trace_keep_s=60, history_keep_s=7_200)
+    janitor = Janitor(
+        Store(), Store(), Store(), Store(), Store(), trace_keep_s=60, history_keep_s=7_200
+    )
     await janitor.run_once()
-    expected = [*["operations"] * 3, *["stages"] * 2, *["traces of 60 s"] * 3]
+    expected = [*["operations"] * 3, *["stages"] * 2, *["transactions"] * 2]
+    expected += ["traces of 60 s"] * 3
     expected += ["history of 7200 s"] * 2
     assert sweeps == expected, "until less than a full page is left"
     assert janitor.interval_s > 0

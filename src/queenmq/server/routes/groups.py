@@ -91,6 +91,12 @@ class GroupRoutes:
 
     async def delete_on_queue(self, request: Request) -> Response:
         """Forget a group on one queue."""
+        if b"/partitions/" in request.scope["raw_path"]:
+            # Taken for the name of a queue, it would be a success that did nothing.
+            raise NotFound(
+                "a group cannot be deleted on one partition; delete it on the queue,"
+                " or escape the slashes of the queue's name"
+            )
         group, queue = self._name(request, "group"), self._name(request, "queue")
         deletes_start = _deletes_start(request)
         removed = await self._delete(group, queue, deletes_start)

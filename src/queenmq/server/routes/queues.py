@@ -11,7 +11,7 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.checks import check_name, shown
-from queenmq.server.queries import parse_integer, parse_query
+from queenmq.server.queries import parse_integer, parse_path, parse_query
 from queenmq.server.responses import json_answer, read_request
 from queenmq.settings import Settings
 from queenmq.storage.admin_store import AdminStore
@@ -19,6 +19,8 @@ from queenmq.storage.admin_store import AdminStore
 #: Elements of one list.
 PAGE_MAX = 10_000
 _OFFSET_MAX = 2**31 - 1
+_QUEUES = b"/api/v1/resources/queues/"
+PARTITIONS = b"/partitions/"
 
 
 class QueueRoutes:
@@ -62,6 +64,22 @@ class QueueRoutes:
         existed = await self._store.delete_queue(name)
         self._on_changed(name)
         return json_answer({"deleted": True, "queue": name, "existed": existed})
+
+    async def delete_partition(self, request: Request) -> Response:
+        """Remove a partition of a queue."""
+        # By the path as it came: a slash inside a name is an escaped one.
+        path: bytes = request.scope["raw_path"].removeprefix(_QUEUES)
+        queue, partition = (parse_path(part) for part in path.split(PARTITIONS, 1))
+        check_name("queue", queue, length_max=self._settings.max_name_length)
+        check_name("partition", partition, length_max=self._settings.max_name_length)
+        existed = await self._store.delete_partition(queue, partition)
+        self._on_changed(queue)
+        if not existed:
+            raise NotFound(
+                f"partition {shown(partition)} of queue {shown(queue)} does not exist;"
+                " check its name"
+            )
+        return json_answer({"deleted": True, "queue": queue, "partition": partition})
 
     async def clear(self, request: Request) -> Response:
         """Drop all messages of a queue or of one partition."""

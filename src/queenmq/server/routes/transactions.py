@@ -13,10 +13,11 @@ from queenmq.engine.operation import AckItem, PushItems, PushOutcome, Transactio
 from queenmq.engine.transaction_service import TransactionService
 from queenmq.errors import InvalidRequest, LeaseLost, NotFound, TransactionRefused
 from queenmq.ids import parse_uuid, random_uuid
-from queenmq.server.checks import check_count, check_group, shown
+from queenmq.server.checks import check_count, check_group, check_name, shown
 from queenmq.server.responses import json_answer, read_request
 from queenmq.server.routes.ack import NO_SUCH_LEASE, to_ack_item
 from queenmq.server.routes.push import to_push_items
+from queenmq.server.transaction_key import transaction_items
 from queenmq.settings import Settings
 
 
@@ -41,11 +42,17 @@ class TransactionRoutes:
         if not body.operations:
             raise InvalidRequest("operations must not be empty; give at least one push or ack")
         check_count("operations", len(body.operations), count_max=self._settings.max_items)
+        key = body.idempotencyKey
+        if key is not None:
+            check_name("idempotencyKey", key, length_max=self._settings.max_name_length)
         transaction_id = str(random_uuid())
         try:
             plan = Plan(body, self._settings)
             leases = [parse_uuid(lease) or NO_SUCH_LEASE for lease in body.requiredLeases or ()]
-            outcome = await self._service.run(plan.items, plan.acks, leases)
+            items = transaction_items(plan.items, plan.acks, leases, key)
+            # The same for each try.
+            transaction_id = str(items.key or transaction_id)
+            outcome = await self._service.run(items)
         except TransactionRefused as error:
             return json_answer(
                 {

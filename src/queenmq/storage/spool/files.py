@@ -173,7 +173,8 @@ class SpoolFiles:
                 answers.append(
                     SpoolFull(
                         f"spool holds {held} of {self._bytes_max} bytes and has no room for "
-                        f"{len(frame)} more; wait until the database is back"
+                        f"{len(frame)} more; wait until the database is back",
+                        depth=state.pending + len(accepted),
                     )
                 )
                 continue

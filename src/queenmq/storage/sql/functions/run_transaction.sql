@@ -1,14 +1,21 @@
 -- Push and ack in one transaction: all of it, or nothing and an error that says which part failed.
 --
--- Arguments: those of push_messages and ack_messages, and the leases that must not have been lost.
+-- Arguments: those of push_messages and ack_messages, and the leases that must not have been lost. p_key: what the
+-- transaction is recognised by, NULL for one that is not; p_digest: of everything it does. p_is_key_derived: the
+-- key was not given by the caller but made of the acks.
 -- Result: the ids and outcomes of the pushed items (an item may be queued behind operations that wait in its
 -- partition; that is part of the transaction as well); for each ack whether it made a dead letter and, where its
 -- partition has more and no live lease now, the names of that.
+-- A transaction with the key of one that was committed before changes nothing and has its result: is_repeat. With
+-- a derived key that holds while the messages acked without a lease have passed; after a seek the same acks mean
+-- another delivery.
 -- A named lease is lost when it has expired or was taken over before its messages were acked.
--- Errors: QN010 an ack was refused, QN011 a lease was lost, QN012 a pushed transaction id is a duplicate,
--- QN002 a queue is at its maxSize, QN003 too many operations wait in a partition, QN001 a partition does not
--- exist any more.
--- Locks: lookup rows first, then cursor rows, each in key order, as everybody does.
+-- Errors: QN010 an ack was refused, QN011 a lease was lost, QN012 a pushed transaction id is a duplicate, QN013 the
+-- key was used for something else, QN002 a queue is at its maxSize, QN003 too many operations wait in a partition,
+-- QN001 a partition does not exist any more.
+-- Tables: transactions (insert, update), those of push_messages and ack_messages.
+-- Locks: the row of the key, so that of two copies one waits; then lookup rows, then cursor rows, each in key
+-- order, as everybody does.
 CREATE OR REPLACE FUNCTION queen.run_transaction(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -26,20 +33,55 @@ CREATE OR REPLACE FUNCTION queen.run_transaction(
     p_ack_errors text[],
     p_required_leases uuid[],
     p_lock_timeout_ms integer,
+    p_key uuid DEFAULT NULL,
+    p_digest uuid DEFAULT NULL,
+    p_is_key_derived boolean DEFAULT false,
     OUT message_ids text[],
     OUT outcomes text,
     OUT positions bigint[],
     OUT is_dlq boolean[],
     OUT freed_queues text[],
-    OUT freed_partitions text[]
+    OUT freed_partitions text[],
+    OUT is_repeat boolean
 )
 LANGUAGE plpgsql
 AS $$
 DECLARE
     v_partition_id uuid;
     v_problem text;
+    v_known record;
 BEGIN
     PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
+    is_repeat := false;
+    INSERT INTO queen.transactions (key, digest)
+    SELECT p_key, p_digest WHERE p_key IS NOT NULL
+    ON CONFLICT (key) DO NOTHING;
+    IF p_key IS NOT NULL AND NOT FOUND THEN
+        SELECT t.* INTO v_known FROM queen.transactions t WHERE t.key = p_key FOR UPDATE;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'an older transaction of this key was just swept' USING ERRCODE = '40001';
+        END IF;
+        IF v_known.digest <> p_digest THEN
+            RAISE EXCEPTION 'The idempotencyKey was used for another transaction; use a new one for each'
+                USING ERRCODE = 'QN013';
+        END IF;
+        is_repeat := NOT p_is_key_derived OR NOT EXISTS (
+            SELECT FROM unnest(p_ack_partition_ids, p_ack_consumer_groups, p_ack_transaction_ids, p_ack_lease_ids)
+                AS a (partition_id, consumer_group, transaction_id, lease_id)
+            CROSS JOIN LATERAL (SELECT queen.find_message(a.partition_id, a.transaction_id) AS seq) m
+            WHERE a.lease_id IS NULL AND m.seq IS NOT NULL
+              AND NOT EXISTS (SELECT FROM queen.partition_consumers pc
+                              WHERE pc.partition_id = a.partition_id AND pc.consumer_group = a.consumer_group
+                                AND pc.cursor_seq >= m.seq));
+    END IF;
+    IF is_repeat THEN
+        message_ids := v_known.message_ids;
+        outcomes := v_known.outcomes;
+        positions := v_known.positions;
+        is_dlq := v_known.is_dlq;
+        RETURN;
+    END IF;
+
     -- Nobody may delete a partition half-way through. One pass in one order, each row as strongly as it will be
     -- needed: a row that is locked once more, and more strongly, after later ones is out of order.
     FOR v_partition_id IN
@@ -106,5 +148,12 @@ BEGIN
             RAISE EXCEPTION '%', v_problem USING ERRCODE = 'QN010';
         END IF;
     END IF;
+
+    -- Not those of the queue that came free: only the first is to wake consumers.
+    UPDATE queen.transactions t
+    SET committed_at = clock_timestamp(), message_ids = run_transaction.message_ids,
+        outcomes = run_transaction.outcomes, positions = run_transaction.positions,
+        is_dlq = run_transaction.is_dlq
+    WHERE t.key = p_key;
 END
 $$;

@@ -4,6 +4,9 @@ SELECT queue_id, partition_id FROM queen.configure_queue($1, $2, $3, $4::jsonb);
 -- name: delete_queue
 SELECT queen.delete_queue($1);
 
+-- name: delete_partition
+SELECT queen.delete_partition($1, $2);
+
 -- name: clear_queue
 SELECT queen.clear_queue($1, $2);
 
@@ -60,6 +63,18 @@ SELECT count(*) FROM removed;
 -- name: sweep_single_writes
 DELETE FROM queen.spark_commits
 WHERE query_id >= 'once:' AND query_id < 'once;' AND committed_at < now() - make_interval(secs => $1);
+
+-- name: sweep_transactions
+WITH removed AS (
+    DELETE FROM queen.transactions WHERE key IN (
+        SELECT t.key FROM queen.transactions t
+        WHERE t.committed_at < clock_timestamp() - make_interval(secs => $1)
+        ORDER BY t.committed_at LIMIT $2
+        -- Waits for nobody, so that the order of the rows is of no matter.
+        FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) FROM removed;
 
 -- name: sweep_ack_history
 -- From queue to queue by the index. Of a deleted queue nothing is kept.
