@@ -370,7 +370,7 @@ def test_command_looks_into_a_data_directory(data_dir: Path) -> None:
     # The server is gone, its files are not.
     ended = _run("--data-dir", str(data_dir))
     assert ended.returncode == 4
-    assert ended.stderr.startswith("queen: the database does not answer")
+    assert ended.stderr.startswith("queen: no PostgreSQL answers at 127.0.0.1:")
 
 
 def test_database_without_a_schema_is_not_called_well(empty_database_url: str) -> None:

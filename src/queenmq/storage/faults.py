@@ -6,6 +6,7 @@ or tables. Operators are, and what to do.
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -123,7 +124,8 @@ def _from_system(error: OSError, url: DatabaseUrl, host: Host) -> StorageUnavail
             f"{host} did not agree to TLS, which sslmode={url.sslmode} demands: {_text_of(error)};"
             " switch ssl on there, or change sslmode in the database URL",
         )
-    reason = error.strerror or _text_of(error)
+    # The driver's loop has words of its own for the system's.
+    reason = os.strerror(error.errno) if error.errno else _text_of(error)
     return _unavailable(_UNREACHABLE, f"no PostgreSQL answers at {host}: {reason}")
 
 

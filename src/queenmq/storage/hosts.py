@@ -31,12 +31,7 @@ class DatabaseUrl(NamedTuple):
     text: str
     hosts: tuple[Host, ...]
     target: str
-    user: str | None
-    database: str | None
     sslmode: str | None
-
-    def __str__(self) -> str:
-        return f"{', '.join(map(str, self.hosts))} ({self.target})"
 
 
 def parse_url(text: str) -> DatabaseUrl:
@@ -59,9 +54,7 @@ def parse_url(text: str) -> DatabaseUrl:
             f"target_session_attrs in the database URL cannot be {target!r};"
             f" use one of {', '.join(_TARGETS)}"
         )
-    user = unquote(account.partition(":")[0]) or query.get("user")
-    database = unquote(parts.path.lstrip("/")) or query.get("dbname") or query.get("database")
-    return DatabaseUrl(text, hosts, target, user, database, query.get("sslmode"))
+    return DatabaseUrl(text, hosts, target, query.get("sslmode"))
 
 
 def _parse_query(text: str) -> dict[str, list[str]]:

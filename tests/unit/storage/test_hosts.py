@@ -36,12 +36,6 @@ def test_several_hosts_are_asked_for_one_that_takes_writes() -> None:
     assert parse_url("postgresql://one,two/q?target_session_attrs=any").target == "any"
 
 
-def test_user_and_database_are_known_for_messages() -> None:
-    url = parse_url("postgresql://a%40b:secret@one/my%20app?sslmode=require")
-    assert (url.user, url.database, url.sslmode) == ("a@b", "my app", "require")
-    assert "secret" not in str(url)
-
-
 @pytest.mark.parametrize(
     ("url", "words"),
     [
