@@ -41,7 +41,7 @@ _FUNCTIONS = {
 _NEEDED = {
     "0006_pre_create_operations",
     "0017_pre_add_start_snapshots",
-    "0019_pre_number_partitions",
+    "0018_pre_number_partitions",
 }
 
 
