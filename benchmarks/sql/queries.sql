@@ -18,7 +18,7 @@ FROM queen.push_messages(
 -- digests: files of nothing but one letter would be far smaller than those of anybody's messages.
 INSERT INTO queen.messages (partition_id, seq, id, queue_id, created_at, payload)
 SELECT l.partition_id, n.seq,
-       queen.message_id(queen.message_id_prefix(l.number, clock_timestamp() - $3::interval), n.seq),
+       queen.message_id(queen.id_prefix(l.number, clock_timestamp() - $3::interval), n.seq),
        l.queue_id, clock_timestamp() - $3::interval,
        json_build_object('customer', 'c-' || n.seq % 100, 'order', n.seq, 'amount', n.seq % 1000 / 10.0,
                          'note', n.note)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 StartBroker = Callable[..., BrokerProcess]
 
 _BLOCKED = (
-    "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%run_transaction%'"
+    "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%commit_transaction%'"
     " AND pid <> pg_backend_pid() AND cardinality(pg_blocking_pids(pid)) > 0)"
 )
 _STORED = "SELECT count(*) FROM queen.messages WHERE partition_id = $1"

@@ -131,10 +131,14 @@ async def test_the_role_cannot_slip_in_code_of_its_own(
     assert await database.fetchval(query) == 1
 
 
-async def test_only_push_acts_for_its_owner(database: asyncpg.Connection) -> None:
+async def test_few_functions_act_for_their_owner_and_none_finds_code_of_others(
+    database: asyncpg.Connection,
+) -> None:
     query = (
         "SELECT proname::text, proconfig FROM pg_proc"
         " WHERE pronamespace = 'queen'::regnamespace AND prosecdef"
     )
-    rows = [tuple(row) for row in await database.fetch(query)]
-    assert rows == [("push", ["search_path=pg_catalog, pg_temp"])]
+    found = dict(await database.fetch(query))
+    # A role may push, read as Spark does, or store what Spark has staged, without more rights.
+    assert set(found) == {"push", "mark_position", "find_deleted_queues", "new_partition_number"}
+    assert all(found[name] == ["search_path=pg_catalog, pg_temp"] for name in found)

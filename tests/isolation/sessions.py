@@ -95,7 +95,7 @@ async def configure(session: asyncpg.Connection, queue: str, **columns: Any) -> 
 
 
 def push_arguments(items: Sequence[Item]) -> list[Any]:
-    """The columns that push_messages and run_transaction take."""
+    """The columns that push_messages and commit_transaction take."""
     partition_ids = sorted({item.partition_id for item in items})
     return [
         partition_ids,
@@ -189,7 +189,7 @@ async def resolve(session: asyncpg.Connection, queue: str, *groups: str) -> list
 
 
 def ack_arguments(acks: Sequence[Ack]) -> list[Any]:
-    """The columns that ack_messages and run_transaction take."""
+    """The columns that ack_messages and commit_transaction take."""
     return [
         [ack.partition_id for ack in acks],
         [ack.group for ack in acks],
@@ -224,9 +224,9 @@ async def transaction(
     leases: Sequence[UUID] = (),
     lock_timeout_ms: int = 10_000,
 ) -> asyncpg.Record:
-    """One call of run_transaction."""
+    """One call of commit_transaction."""
     row = await session.fetchrow(
-        "SELECT * FROM queen.run_transaction("
+        "SELECT * FROM queen.commit_transaction("
         "$1, $2, $3, $4, $5, $6, $7, 1000, $8, $9, $10, $11, $12, $13, $14, $15)",
         *push_arguments(items),
         *ack_arguments(acks),

@@ -1,4 +1,4 @@
-"""run_transaction: all or nothing, and in which order it locks."""
+"""commit_transaction: all or nothing, and in which order it locks."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def make_next_release(home: Path) -> Path:
     )
     _edit(calls, r"(queen\.pop_messages_batch\([^)]*)\)", r"\1, 'note')")
     (functions / "ack_messages.sql").rename(functions / "settle_messages.sql")
-    for path in (functions / "settle_messages.sql", functions / "run_transaction.sql", calls):
+    for path in (functions / "settle_messages.sql", functions / "commit_transaction.sql", calls):
         _edit(path, r"queen\.ack_messages\(", "queen.settle_messages(")
     return home
 

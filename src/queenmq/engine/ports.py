@@ -102,7 +102,7 @@ class MessageStore(Protocol):
     ) -> list[Renewal]:
         """Extend live leases; one result each, in order."""
 
-    async def run_transaction(
+    async def commit_transaction(
         self,
         items: TransactionItems,
         refs: Sequence[PartitionRef],

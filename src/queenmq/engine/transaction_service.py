@@ -143,7 +143,7 @@ class TransactionService:
 
     async def _run_one(self, entry: TransactionEntry, lock_timeout_ms: int) -> None:
         try:
-            outcome = await self._store.run_transaction(
+            outcome = await self._store.commit_transaction(
                 entry.items,
                 entry.refs,
                 queue_max=self._queue_max(),

@@ -222,7 +222,7 @@ class PostgresMessageStore:
         )
         return [Renewal(*row) for row in rows]
 
-    async def run_transaction(
+    async def commit_transaction(
         self,
         items: TransactionItems,
         refs: Sequence[PartitionRef],
@@ -232,7 +232,7 @@ class PostgresMessageStore:
     ) -> TransactionOutcome:
         acks = items.acks
         is_repeat, *row = await self._database.fetch_row(
-            self._sql["run_transaction"],
+            self._sql["commit_transaction"],
             *_push_columns(items.pushes, refs),
             queue_max,
             *(_columns(acks) if acks else [[]] * len(AckItem._fields)),
@@ -291,7 +291,7 @@ def _partition_ref(row: Record) -> PartitionRef:
 
 
 def _push_columns(items: PushItems, refs: Sequence[PartitionRef]) -> list[Any]:
-    """The arguments that push_messages and run_transaction share."""
+    """The arguments that push_messages and commit_transaction share."""
     partition_ids = sorted({ref.partition_id for ref in refs})
     places = {partition_id: place for place, partition_id in enumerate(partition_ids, 1)}
     return [

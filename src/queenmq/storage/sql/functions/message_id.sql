@@ -4,7 +4,7 @@
 -- ascend with seq, and seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on
 -- id.
 --
--- Arguments: what message_id_prefix says, and the message's seq. One expression, so that callers get it in
+-- Arguments: what id_prefix says, and the message's seq. One expression, so that callers get it in
 -- place of the call. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.message_id(p_prefix text, p_seq bigint)
 RETURNS uuid

@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION queen.new_partition_number()
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog
+SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     c_end CONSTANT bigint := 1::bigint << 34;

@@ -81,7 +81,7 @@ BEGIN
         -- partition's newest message: a clock step back must not break the order of created_at, which
         -- delays, windows and seeks rely on.
         SELECT array_agg(l.partition_id), array_agg(l.queue_id), array_agg(l.last_seq), array_agg(c.now),
-               array_agg(queen.message_id_prefix(l.number, c.now))
+               array_agg(queen.id_prefix(l.number, c.now))
         INTO v_found, v_queue_ids, v_last_seqs, v_times, v_prefixes
         FROM (
             SELECT partition_id, queue_id, number, last_seq, last_message_created_at
@@ -113,7 +113,7 @@ BEGIN
         END IF;
         EXIT WHEN v_waiting IS NULL AND v_unfit IS NULL;
 
-        SELECT * INTO v_apart FROM queen.push_apart(
+        SELECT * INTO v_apart FROM queen.split_push(
             p_partition_ids, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
             p_encrypted, v_unfit, p_request_sizes, coalesce(v_waiting, '{}'), coalesce(v_behind, '{}'),
             p_queue_max);

@@ -38,7 +38,7 @@ BEGIN
     -- The time as in push_messages.
     SELECT array_agg(l.queue_id ORDER BY l.partition_id), array_agg(l.last_seq ORDER BY l.partition_id),
            array_agg(c.now ORDER BY l.partition_id),
-           array_agg(queen.message_id_prefix(l.number, c.now) ORDER BY l.partition_id)
+           array_agg(queen.id_prefix(l.number, c.now) ORDER BY l.partition_id)
     INTO v_queue_ids, v_last_seqs, v_times, v_prefixes
     FROM queen.partition_lookup l
     CROSS JOIN LATERAL (SELECT greatest(l.last_message_created_at, clock_timestamp()) AS now) c

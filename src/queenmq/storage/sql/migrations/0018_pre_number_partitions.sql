@@ -6,6 +6,7 @@ CREATE SEQUENCE queen.partition_numbers AS bigint MINVALUE 4294967296;
 -- The migrator gives it its body, in this same transaction: functions/new_partition_number.sql.
 CREATE FUNCTION queen.new_partition_number() RETURNS bigint LANGUAGE sql VOLATILE
 AS $$ SELECT nextval('queen.partition_numbers') $$;
+REVOKE EXECUTE ON FUNCTION queen.new_partition_number() FROM PUBLIC;
 
 -- One pass over the table numbers the rows that exist; pushes wait for it.
 ALTER TABLE queen.partition_lookup

@@ -1,12 +1,12 @@
 -- Transactions that were committed, so that one that is sent again after a lost answer is recognised.
 
 CREATE TABLE queen.transactions (
-    -- Of the idempotency key that the caller gave, or of what makes the transaction unique (run_transaction).
+    -- Of the idempotency key that the caller gave, or of what makes the transaction unique (commit_transaction).
     key uuid PRIMARY KEY,
     -- Of everything it does: the same key for something else is a mistake.
     digest uuid NOT NULL,
     committed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- What run_transaction answered.
+    -- What commit_transaction answered.
     message_ids text[],
     outcomes text,
     positions bigint[],

@@ -66,9 +66,9 @@ FROM queen.ack_messages($1, $2, $3, $4, $5, $6, false, $7) ORDER BY ordinal;
 -- name: renew_leases
 SELECT renewed, was_known, expires_at FROM queen.renew_leases($1, $2, $3) ORDER BY ordinal;
 
--- name: run_transaction
+-- name: commit_transaction
 SELECT is_repeat, message_ids, outcomes, positions, is_dlq, freed_queues, freed_partitions
-FROM queen.run_transaction($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
+FROM queen.commit_transaction($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
 
 -- name: notify
 SELECT pg_notify($1, $2);

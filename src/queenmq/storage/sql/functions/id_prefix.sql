@@ -3,7 +3,7 @@
 -- Arguments: the partition's number (partition_lookup) and the time of the push. A function of its own because
 -- it makes text, which is dear by the row. One expression, so that callers get it in place of the call. Takes no
 -- locks.
-CREATE OR REPLACE FUNCTION queen.message_id_prefix(p_number bigint, p_created_at timestamptz)
+CREATE OR REPLACE FUNCTION queen.id_prefix(p_number bigint, p_created_at timestamptz)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

@@ -16,7 +16,7 @@
 -- Tables: transactions (insert, update), those of push_messages and ack_messages.
 -- Locks: the row of the key, so that of two copies one waits; then lookup rows, then cursor rows, each in key
 -- order, as everybody does.
-CREATE OR REPLACE FUNCTION queen.run_transaction(
+CREATE OR REPLACE FUNCTION queen.commit_transaction(
     p_partition_ids uuid[],
     p_item_partitions integer[],
     p_transaction_ids text[],
@@ -151,9 +151,9 @@ BEGIN
 
     -- Not those of the queue that came free: only the first is to wake consumers.
     UPDATE queen.transactions t
-    SET committed_at = clock_timestamp(), message_ids = run_transaction.message_ids,
-        outcomes = run_transaction.outcomes, positions = run_transaction.positions,
-        is_dlq = run_transaction.is_dlq
+    SET committed_at = clock_timestamp(), message_ids = commit_transaction.message_ids,
+        outcomes = commit_transaction.outcomes, positions = commit_transaction.positions,
+        is_dlq = commit_transaction.is_dlq
     WHERE t.key = p_key;
 END
 $$;

@@ -5,7 +5,7 @@
 -- Result: what is left, in the same form, with its places in the push; and of what was taken out the places,
 -- operations, letters (see push_messages) and places in line.
 -- Locks and errors: those of queue_push.
-CREATE OR REPLACE FUNCTION queen.push_apart(
+CREATE OR REPLACE FUNCTION queen.split_push(
     p_partition_ids uuid[],
     p_item_partitions integer[],
     p_transaction_ids text[],
