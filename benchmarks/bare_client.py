@@ -92,5 +92,5 @@ def _push_request(queue: str, payload: Any, names: Sequence[str]) -> bytes:
 
 
 def _request(method: str, path: str, body: bytes = b"") -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\nHost: queen\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body

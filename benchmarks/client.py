@@ -39,10 +39,10 @@ class Connection:
             await self._writer.wait_closed()
 
     async def get(self, path: str) -> Answer:
-        return await self._send(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
+        return await self._send(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
 
     async def post(self, path: str, body: bytes) -> Answer:
-        head = f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         return await self._send(head.encode() + body)
 
     async def _send(self, request: bytes) -> Answer:

@@ -107,6 +107,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_timeout_ms: Bound = 600_000  # Longest wait of a pop.
     max_body_bytes: Count = 64 * 1024 * 1024  # Largest request body.
     max_header_bytes: Count = 64 * 1024  # Largest request line and headers together.
+    max_url_bytes: Count = 16 * 1024  # Longest URL.
+    max_header_value_bytes: Count = 16 * 1024  # Longest single header, its name included.
+    max_headers: Count = 100  # Most headers of one request.
+    max_bodies_bytes: Count = 512 * 1024 * 1024  # All request bodies in memory together.
+    head_timeout_ms: Bound = 10_000  # How long a client may take to send a head.
+    body_bytes_per_s_min: Count = 1_024  # A body that arrives slower is given up.
+    keep_alive_ms: Bound = 75_000  # How long a connection may be idle between two requests.
+    unread_timeout_ms: Bound = 30_000  # A client that does not read its answer is cut off.
+    connections_max: Count = 10_000  # Connections per process.
+    connections_per_address_max: Annotated[int, msgspec.Meta(ge=0)] = (
+        0  # Connections per client address; 0: as many as there may be.
+    )
+    gzip_bytes_min: Bound = 8_192  # Answers from this size on are compressed for who asks.
+    cors_origins: str = ""  # Origins of web pages that may use this server, by commas.
+    allowed_hosts: str = ""  # Names of this server, by commas, beside localhost and addresses.
     max_items: Count = 50_000  # Most items in one push, ack batch or transaction.
     max_payload_bytes: Count = 32 * 1024 * 1024  # Largest payload of one message.
     max_name_length: Annotated[int, msgspec.Meta(ge=1, le=255)] = (

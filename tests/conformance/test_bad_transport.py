@@ -10,11 +10,11 @@ from tests.conformance.shorthand import raw_connection, send_raw
 from tests.support.broker import Api, BrokerProcess, unique
 
 BODY = b'{"items":[{"queue":"smuggled","payload":1}]}'
-HEAD = b"POST /api/v1/push HTTP/1.1\r\nHost: queen\r\n"
+HEAD = b"POST /api/v1/push HTTP/1.1\r\nHost: localhost\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
-NEXT = b"GET /health HTTP/1.1\r\nHost: queen\r\n\r\n"
+NEXT = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 BROKEN = {
     "length-then-chunked": HEAD + LENGTH + CHUNKED + b"\r\n0\r\n\r\n" + NEXT,
@@ -27,12 +27,12 @@ BROKEN = {
     "encoding-twice": HEAD + CHUNKED + b"Transfer-Encoding: identity\r\n\r\n" + CHUNKS + NEXT,
     "chunk-size-text": HEAD + CHUNKED + b"\r\nZZ\r\nabc\r\n0\r\n\r\n" + NEXT,
     "chunk-size-huge": HEAD + CHUNKED + b"\r\nffffffffffffffffff\r\nabc\r\n0\r\n\r\n" + NEXT,
-    "bytes-in-path": "GET /api/v1/pop/queue/é HTTP/1.1\r\nHost: queen\r\n\r\n".encode(),
-    "blank-in-path": b"GET /api/v1/pop/queue/a b HTTP/1.1\r\nHost: queen\r\n\r\n",
-    "unknown-verb": b"BREW /health HTTP/1.1\r\nHost: queen\r\n\r\n",
-    "unknown-version": b"GET /health HTTP/9.9\r\nHost: queen\r\n\r\n",
+    "bytes-in-path": "GET /api/v1/pop/queue/é HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+    "blank-in-path": b"GET /api/v1/pop/queue/a b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "unknown-verb": b"BREW /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "unknown-version": b"GET /health HTTP/9.9\r\nHost: localhost\r\n\r\n",
     "blank-in-header-name": b"GET /health HTTP/1.1\r\nHost : queen\r\n\r\n",
-    "nul-in-header": b"GET /health HTTP/1.1\r\nHost: queen\r\nX: a\x00b\r\n\r\n",
+    "nul-in-header": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
     "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 64 + b"\r\n\r\n",
 }
 LARGE = {
@@ -112,7 +112,7 @@ async def test_a_request_that_asks_for_an_upgrade_is_answered_as_usual(
     broker: BrokerProcess,
 ) -> None:
     request = (
-        b"GET /health/live HTTP/1.1\r\nHost: queen\r\nUpgrade: websocket\r\n"
+        b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
         b"Connection: Upgrade, close\r\nSec-WebSocket-Version: 13\r\n\r\n"
     )
     status, _ = await send_raw(broker.url, request)

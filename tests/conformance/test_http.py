@@ -145,14 +145,14 @@ async def test_a_wrong_method_is_405_with_an_error(api: Api, method: str, path: 
 async def test_a_rare_method_is_405_with_an_error(
     broker: BrokerProcess, method: str, path: str
 ) -> None:
-    request = f"{method} {path} HTTP/1.1\r\nHost: queen\r\nConnection: close\r\n\r\n"
+    request = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     status, rest = await send_raw(broker.url, request.encode())
     assert status == 405
     assert rest.split(b"\r\n\r\n", 1)[1].startswith(b'{"error":')
 
 
 async def test_requests_on_one_connection_are_answered_in_order(broker: BrokerProcess) -> None:
-    request = b"GET %s HTTP/1.1\r\nHost: queen\r\n%s\r\n"
+    request = b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
     paths = [b"/health/live", b"/nowhere", b"/health/ready"]
     last = [b"", b"", b"Connection: close\r\n"]
     requests = [request % pair for pair in zip(paths, last, strict=True)]

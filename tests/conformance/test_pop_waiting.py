@@ -85,7 +85,7 @@ async def test_a_caller_that_hung_up_holds_nothing(api: Api, broker: BrokerProce
     path = f"/api/v1/pop/queue/{queue}?wait=true&timeout={SOON_MS}"
     for round_number in range(5):
         async with raw_connection(broker.url) as (_, writer):
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: queen\r\n\r\n".encode())
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             await writer.drain()
             assert await api.pop(queue) == []
             assert await api.pop(queue) == []
@@ -104,7 +104,7 @@ async def test_of_many_callers_that_hung_up_none_takes_a_message_along(
 
     async def hang_up() -> None:
         async with raw_connection(broker.url) as (_, writer):
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: queen\r\n\r\n".encode())
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             await writer.drain()
 
     await asyncio.gather(*(hang_up() for _ in range(20)))

@@ -81,19 +81,20 @@ class AckService:
         first = self._calls.first
         return 0.0 if first is None else now - first.arrived_ms
 
-    async def ack(self, items: Sequence[AckItem]) -> list[AckResult]:
-        """Settle the items of one request; one result per item, in order."""
+    def ack(self, items: Sequence[AckItem]) -> asyncio.Future[list[AckResult]]:
+        """Ack the items of one request. The future has one result per item, in order."""
+        future: asyncio.Future[list[AckResult]] = asyncio.get_running_loop().create_future()
         if not items:
-            return []
+            future.set_result([])
+            return future
         if (depth := self.depth) >= self._waiting_max:
             raise Overloaded(
                 f"{depth} acks already wait; nothing was changed, try again",
                 depth=depth,
                 bound="load_ack_queue_max",
             )
-        future: asyncio.Future[list[AckResult]] = asyncio.get_running_loop().create_future()
         self._calls.add(AckEntry(items, future, wait_ms=self._wait_ms))
-        return await future
+        return future
 
     async def drain(self) -> None:
         """Wait until every ack has its answer."""

@@ -105,6 +105,28 @@ class PushService:
         first = self._calls.first
         return 0.0 if first is None else now - (first.deadline_ms - self._limits.wait_ms)
 
+    def submit(self, items: PushItems, *, is_queued: bool = False) -> asyncio.Future[PushOutcome]:
+        """Push without a task of its own where the partitions are known and the database is up.
+
+        StorageUnavailable then is for `rescue`.
+        """
+        refs = None if self._spool.is_needed else self._known_refs(items)
+        if refs is None or self.depth >= self._limits.waiting_max:
+            return asyncio.get_running_loop().create_task(self.push(items, is_queued=is_queued))
+        return self.send(items, refs, is_queued=is_queued)
+
+    async def rescue(self, items: PushItems, error: StorageUnavailable) -> PushOutcome:
+        """Keep a push on disk that could not be stored.
+
+        Raise the error if the push may be stored all the same, or if the database is up and would
+        not take it from the disk either.
+        """
+        is_in_doubt = error.is_in_doubt and not items.is_repeatable
+        if is_in_doubt or isinstance(error, StorageFault):
+            raise error
+        with self._counted():
+            return await self._spool.keep(items)
+
     async def push(self, items: PushItems, *, is_queued: bool = False) -> PushOutcome:
         """Store the items of one request, all or none, and wake who waits for them.
 
@@ -124,19 +146,18 @@ class PushService:
                 kept = await self._spool.take(items)
             if kept is not None:
                 return kept
-        is_sent = False
         try:
             refs = await self._find_refs(items)
-            is_sent = True
-            return await self.send(items, refs, is_queued=is_queued)
         except StorageFault:
             raise
-        except StorageUnavailable as error:
-            # Making a partition twice does no harm, storing messages twice does.
-            if is_sent and error.is_in_doubt and not items.is_repeatable:
-                raise
+        except StorageUnavailable:
+            # Making a partition twice does no harm.
             with self._counted():
                 return await self._spool.keep(items)
+        try:
+            return await self.send(items, refs, is_queued=is_queued)
+        except StorageUnavailable as error:
+            return await self.rescue(items, error)
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
@@ -146,13 +167,18 @@ class PushService:
         finally:
             self._elsewhere -= 1
 
-    async def _find_refs(self, items: PushItems) -> list[PartitionRef]:
+    def _known_refs(self, items: PushItems) -> list[PartitionRef] | None:
+        """Return the partitions of the items; None unless all of them are remembered."""
         get = self._catalogue.get
-        refs = [get(key) for key in items.keys]
-        if None in refs:
+        refs = [ref for key in items.keys if (ref := get(key)) is not None]
+        return refs if len(refs) == len(items.keys) > 0 else None
+
+    async def _find_refs(self, items: PushItems) -> list[PartitionRef]:
+        refs = self._known_refs(items)
+        if refs is None:
             with self._counted():
-                return await self._catalogue.ensure(items.keys)
-        return [ref for ref in refs if ref is not None]
+                refs = await self._catalogue.ensure(items.keys)
+        return refs
 
     def send(
         self,

@@ -23,12 +23,15 @@ class Subscriptions:
         self._known: OrderedDict[tuple[Scope, str], float] = OrderedDict()
         self._forgotten = 0
 
+    def is_fixed(self, request: PopRequest) -> bool:
+        """Whether the group needs no start, or is remembered to have one."""
+        key = (request.scope, request.consumer_group)
+        return request.subscription is None or now_ms() < self._known.get(key, 0)
+
     async def ensure(self, request: PopRequest) -> None:
         """Fix the start of the request's group, unless it has one."""
         assert request.subscription is not None
         key = (request.scope, request.consumer_group)
-        if now_ms() < self._known.get(key, 0):
-            return
         while True:
             forgotten = self._forgotten
             await self._store.subscribe_groups([(*key, request.subscription)])

@@ -1,19 +1,24 @@
-"""The ASGI application: hot paths by hand, everything else through Starlette."""
+"""Routes every request: hot ones to plain functions, all others through Starlette."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route, Router
+from starlette.types import Receive, Scope, Send
 
+from queenmq import wire
 from queenmq.errors import Overloaded, QueenError
-from queenmq.server import asgi
-from queenmq.server.error_responses import status_of
+from queenmq.server.edge.asgi_bridge import run_asgi
+from queenmq.server.edge.exchange import Exchange
+from queenmq.server.error_responses import body_of, retry_after_s, status_of
 from queenmq.server.failure_log import FailureLog
 from queenmq.server.inspection_wiring import Inspection
 from queenmq.server.queries import parse_path
@@ -37,7 +42,7 @@ from queenmq.server.routes.transactions import TransactionRoutes
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[asgi.Scope, asgi.Receive, asgi.Send], Awaitable[None]]
+Handler = Callable[[Exchange], None]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -82,10 +87,12 @@ class App:
         refusals: Refusals,
     ) -> None:
         self._refusals = refusals
-        self._hot: dict[tuple[str, str], Handler] = {
-            ("POST", "/api/v1/push"): push,
-            ("POST", "/api/v1/ack"): ack.one,
-            ("POST", "/api/v1/ack/batch"): ack.batch,
+        self._hot: dict[tuple[str, bytes], Handler] = {
+            ("POST", b"/api/v1/push"): push,
+            ("POST", b"/api/v1/ack"): ack.one,
+            ("POST", b"/api/v1/ack/batch"): ack.batch,
+            ("GET", b"/health/live"): health.live,
+            ("HEAD", b"/health/live"): health.live,
         }
         self._pop = pop
         self._metrics = metrics
@@ -124,7 +131,6 @@ class App:
                     "/api/v1/system/maintenance/pop", GET=system.show_pop, POST=system.switch_pop
                 ),
                 _route("/health", health.health, "GET"),
-                _route("/health/live", health.live, "GET"),
                 _route("/health/ready", health.ready, "GET"),
                 _route("/metrics", metrics.overview, "GET"),
                 _route("/metrics/prometheus", metrics.text, "GET"),
@@ -135,40 +141,51 @@ class App:
         self._paths = {path for _, path in self._hot}
         self._failures = FailureLog()
 
-    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        if scope["type"] != "http":
-            return
+    def __call__(self, exchange: Exchange) -> None:
+        """Answer the request, now or later. What it raises is for `fail`."""
         self._metrics.requests += 1
-        try:
-            await self._dispatch(scope, receive, send)
-        except asgi.ClientDisconnected:
-            logger.debug("caller left mid-request", extra={"event": "caller_left"})
-        except QueenError as error:
-            if isinstance(error, Overloaded):
-                self._refusals.count(error)
-            if status_of(error) >= 500:
-                self._failures.note(error, scope["path"])
-            await asgi.send_error(send, error)
-        except Exception:
-            logger.exception("a request broke", extra={"event": "defect", "path": scope["path"]})
-            body = b'{"error":"internal error; the server log has the details"}'
-            await asgi.send_json(send, 500, body)
-
-    async def _dispatch(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        method, path = scope["method"], scope["path"]
+        head = exchange.head
+        method, path = head.method, head.path
         handler = self._hot.get((method, path))
         if handler is not None:
-            await handler(scope, receive, send)
-        elif method == "GET" and _is_pop(scope):
-            await self._pop(scope, receive, send)
+            handler(exchange)
+        elif _is_pop(path):
+            if method == "GET":
+                self._pop(exchange)
+            elif method == "OPTIONS":
+                exchange.answer(204, b"", ())
+            else:
+                _answer_wrong_method(exchange)
         elif method == "OPTIONS":
-            await asgi.send_empty(send)
-        elif path in self._paths or _is_pop(scope):
-            await _wrong_method(scope, receive, send)
+            exchange.answer(204, b"", ())
+        elif b"%" in path and (handler := self._hot.get((method, unquote_to_bytes(path)))):
+            handler(exchange)
+        elif path in self._paths:
+            _answer_wrong_method(exchange)
         else:
-            await self._router(scope, receive, send)
+            exchange.run(run_asgi(self._router, exchange))
 
-    async def _unknown(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+    def fail(self, exchange: Exchange, error: BaseException) -> None:
+        """Answer a request that failed. A failing request never takes the server with it."""
+        if isinstance(error, asyncio.CancelledError):
+            return
+        path = exchange.head.path.decode("latin-1")
+        if not isinstance(error, QueenError):
+            facts = {"event": "defect", "path": path}
+            logger.error("a request broke", exc_info=error, extra=facts)
+            exchange.answer(500, b'{"error":"internal error; the server log has the details"}')
+            return
+        if isinstance(error, Overloaded):
+            self._refusals.count(error)
+        if status_of(error) >= 500:
+            self._failures.note(error, path)
+        seconds = retry_after_s(error)
+        headers = [(b"content-type", b"application/json")]
+        if seconds is not None:
+            headers.append((b"retry-after", b"%d" % seconds))
+        exchange.answer(status_of(error), wire.encode(body_of(error)), headers)
+
+    async def _unknown(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = f"there is no {scope['path'][:200]!r} here; see the API page for the routes"
         await json_answer({"error": error}, 404)(scope, receive, send)
 
@@ -216,16 +233,21 @@ def _inspection_routes(routes: Inspection) -> list[Route]:
     ]
 
 
-def _is_pop(scope: asgi.Scope) -> bool:
-    rest = scope["raw_path"][len(POP_PREFIX) :]
-    return scope["raw_path"].startswith(POP_PREFIX) and (
-        rest in (b"", b"/") or (rest.startswith(b"/queue/") and len(rest) > len(b"/queue/"))
-    )
+def _is_pop(path: bytes) -> bool:
+    if not path.startswith(POP_PREFIX):
+        return False
+    rest = path[len(POP_PREFIX) :]
+    return rest in (b"", b"/") or (rest.startswith(b"/queue/") and len(rest) > len(b"/queue/"))
 
 
-async def _wrong_method(scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-    error = f"{scope['path'][:200]!r} does not take {scope['method']}; see the API page"
-    await json_answer({"error": error}, 405)(scope, receive, send)
+def _wrong_method_text(path: str, method: str) -> str:
+    return f"{path[:200]!r} does not take {method}; see the API page"
+
+
+def _answer_wrong_method(exchange: Exchange) -> None:
+    path = exchange.head.path.decode("latin-1")
+    error = _wrong_method_text(path, exchange.head.method)
+    exchange.answer(405, wire.encode({"error": error}))
 
 
 class _Endpoint:
@@ -238,11 +260,12 @@ class _Endpoint:
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
         self._endpoints = endpoints
 
-    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         endpoint = self._endpoints.get(method)
         if endpoint is None:
-            await _wrong_method(scope, receive, send)
+            error = _wrong_method_text(scope["path"], scope["method"])
+            await json_answer({"error": error}, 405)(scope, receive, send)
             return
         parse_path(scope["raw_path"])
         response = await endpoint(Request(scope, receive))

@@ -1,25 +1,26 @@
-"""The HTTP server: uvicorn, with a stop that answers parked polls first."""
+"""The broker's process: starts the broker and the edge, and stops them in the right order."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import gc
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import uvicorn
-
-from queenmq.server.http_protocol import bounded_protocol
+from queenmq.server.edge.connection import Edge
+from queenmq.server.edge.crowd import Crowd, CrowdLimits, connections_max
+from queenmq.server.edge.head import HeadLimits, HeadReader
+from queenmq.server.edge.origins import OriginRules, is_loopback, make_judge
+from queenmq.server.edge.server import EdgeServer
 from queenmq.server.orders import BrokerOrders
 from queenmq.server.wiring import Broker
 from queenmq.settings import Settings
 
-#: Parked polls keep their connection this long between requests.
-_KEEP_ALIVE_S = 75
 _BACKLOG = 2048
+#: Descriptors that are not for clients: PostgreSQL, spool, listening socket, logs.
+_DESCRIPTORS_RESERVED = 64
 
 
 def calm_garbage_collector() -> None:
@@ -31,48 +32,6 @@ def calm_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 20, 100)
-
-
-class _Server(uvicorn.Server):
-    """Stops in our order: no new connections, parked polls answered, the rest finished."""
-
-    def __init__(
-        self, config: uvicorn.Config, broker: Broker, on_ready: Callable[[str | None], None]
-    ) -> None:
-        super().__init__(config)
-        self._broker = broker
-        self._on_ready = on_ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._broker.start()
-        await super().startup(sockets)
-        calm_garbage_collector()
-        self._on_ready(self._broker.database_id)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for server in self.servers:
-            server.close()
-        await self._broker.begin_stop()
-        await super().shutdown(sockets)
-        await self._broker.stop()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Unlike uvicorn's own: the signal is not raised again, because the process has more to
-        stop.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {
-            number: signal.signal(number, self.handle_exit)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -92,30 +51,80 @@ def address_of(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def make_edge(broker: Broker, settings: Settings) -> Edge:
+    """Put the edge together in front of the broker."""
+    every = connections_max(
+        settings.connections_max, reserved=_DESCRIPTORS_RESERVED + settings.db_pool_size
+    )
+    limits = CrowdLimits(
+        connections_max=every,
+        per_address_max=min(every, settings.connections_per_address_max or every),
+        bodies_bytes_max=settings.max_bodies_bytes,
+        keep_alive_s=settings.keep_alive_ms / 1000,
+        head_s=settings.head_timeout_ms / 1000,
+        body_bytes_per_s=settings.body_bytes_per_s_min,
+        unread_s=settings.unread_timeout_ms / 1000,
+    )
+    head_limits = HeadLimits(
+        bytes_max=settings.max_header_bytes,
+        line_bytes_max=settings.max_url_bytes,
+        header_bytes_max=settings.max_header_value_bytes,
+        headers_max=settings.max_headers,
+        body_bytes_max=settings.max_body_bytes,
+    )
+    rules = OriginRules(
+        cors_origins=_names(settings.cors_origins),
+        allowed_hosts=_names(settings.allowed_hosts.lower())
+        if settings.allowed_hosts or is_loopback(settings.host)
+        else None,
+    )
+    return Edge(
+        crowd=Crowd(limits),
+        reader=HeadReader(head_limits, make_judge(rules)),
+        app=broker.app,
+        on_error=broker.app.fail,
+        gzip_bytes_min=settings.gzip_bytes_min,
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def serve(
     sock: socket.socket, orders: BrokerOrders, *, on_ready: Callable[[str | None], None]
 ) -> bool:
-    """Serve until told to stop; whether the start succeeded.
+    """Serve until a signal says to stop; return whether the start succeeded.
 
     `on_ready` is told which database it is, if that is known by then.
     """
+    factory = None
+    if sys.platform != "win32":
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(_serve(sock, orders, on_ready))
+    return True
+
+
+async def _serve(
+    sock: socket.socket, orders: BrokerOrders, on_ready: Callable[[str | None], None]
+) -> None:
     settings = orders.settings
     broker = Broker(orders)
-    config = uvicorn.Config(
-        broker.app,
-        loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http=bounded_protocol(settings.max_header_bytes),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        backlog=_BACKLOG,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=max(1, settings.shutdown_timeout_ms // 1000),
-    )
-    server = _Server(config, broker, on_ready)
-    server.run(sockets=[sock])
-    return server.started
+    server = EdgeServer(make_edge(broker, settings), backlog=_BACKLOG)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await broker.start()
+    await server.start(sock)
+    calm_garbage_collector()
+    on_ready(broker.database_id)
+    await stop.wait()
+    # No new connections, parked polls answered, the rest finished.
+    server.close()
+    await broker.begin_stop()
+    await server.stop(max(1.0, settings.shutdown_timeout_ms / 1000))
+    await broker.stop()

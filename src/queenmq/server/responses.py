@@ -1,4 +1,4 @@
-"""Request and answer helpers of the Starlette routes; the hot routes have theirs in `asgi`."""
+"""Request and answer helpers of the Starlette routes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
-from queenmq.server.asgi import read_body
-from queenmq.settings import Settings
 
 T = TypeVar("T")
 
 
-async def read_request(
-    request: Request, wanted: type[T], settings: Settings, *, default: T | None = None
-) -> T:
-    """The decoded body; an empty one is the default, where there is one."""
-    body = await read_body(request.scope, request.receive, limit=settings.max_body_bytes)
+async def read_request(request: Request, wanted: type[T], *, default: T | None = None) -> T:
+    """Return the decoded body; an empty one is the default, where there is one."""
+    body = await request.body()
     if not body and default is not None:
         return default
     return wire.decode(body, wanted)

@@ -9,11 +9,11 @@ from queenmq import wire
 from queenmq.engine.ack_service import AckService
 from queenmq.engine.load import OperationType
 from queenmq.engine.load_manager import LoadManager
-from queenmq.engine.operation import AckItem, AckResult
+from queenmq.engine.operation import AckItem, AckResult, PopRequest
 from queenmq.errors import InvalidRequest
 from queenmq.ids import parse_uuid
-from queenmq.server.asgi import Receive, Scope, Send, read_body, send_json
 from queenmq.server.checks import check_count, check_group, check_name, check_text, check_uuid
+from queenmq.server.edge.exchange import Exchange
 from queenmq.server.routes.pop import PopRoute
 from queenmq.settings import Settings
 
@@ -46,7 +46,7 @@ def _encode(items: Sequence[AckItem], results: Sequence[AckResult]) -> bytes:
 
 
 class AckRoute:
-    """Both handlers, as bare ASGI."""
+    """Both handlers. No task, unless messages are to follow the acks."""
 
     def __init__(
         self, service: AckService, pops: PopRoute, load: LoadManager, settings: Settings
@@ -56,22 +56,23 @@ class AckRoute:
         self._load = load
         self._settings = settings
 
-    async def one(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Settle one message; the answer is an array of one."""
-        body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
+    def one(self, exchange: Exchange) -> None:
+        """Ack one message; the answer is an array of one."""
         self._load.admit(OperationType.ACK_SINGLE)
-        request = wire.decode(body, wire.AckRequest)
+        request = wire.decode(exchange.body, wire.AckRequest)
         length_max = self._settings.max_name_length
         group = check_group(request.consumerGroup, length_max=length_max)
         items = [to_ack_item(request, group, length_max=length_max)]
-        await send_json(send, 200, _encode(items, await self._service.ack(items)))
+        exchange.follow(
+            self._service.ack(items),
+            lambda results: exchange.answer(200, _encode(items, results)),
+        )
 
-    async def batch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Settle many messages of one group, and pop what comes after them if that is asked."""
-        body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
+    def batch(self, exchange: Exchange) -> None:
+        """Ack many messages of one group, and pop what comes after them if that is asked."""
         self._load.admit(OperationType.ACK_BATCH)
         try:
-            request = wire.decode(body, wire.AckBatchRequest)
+            request = wire.decode(exchange.body, wire.AckBatchRequest)
         except InvalidRequest as error:
             if str(error).startswith("acknowledgments "):
                 raise InvalidRequest(f"acknowledgments array is required: {error}") from None
@@ -82,12 +83,21 @@ class AckRoute:
         length_max = self._settings.max_name_length
         group = check_group(request.consumerGroup, length_max=length_max)
         items = [to_ack_item(one, group, length_max=length_max) for one in request.acknowledgments]
-        following = None if request.next is None else self._pops.parse_next(request.next)
+        if request.next is not None:
+            exchange.run(self._with_next(exchange, items, self._pops.parse_next(request.next)))
+            return
+        exchange.follow(
+            self._service.ack(items),
+            lambda results: exchange.answer(200, _encode(items, results)),
+        )
+
+    async def _with_next(
+        self, exchange: Exchange, items: Sequence[AckItem], following: PopRequest
+    ) -> None:
         results = await self._service.ack(items)
-        answer = _encode(items, results)
-        if following is not None:
-            popped = None
-            if any(one.lease_released and one.has_more for one in results):
-                popped = await self._pops.follow(following, scope, receive)
-            answer = b'{"results":%b,"next":%b}' % (answer, popped or b"null")
-        await send_json(send, 200, answer)
+        popped = None
+        if any(one.lease_released and one.has_more for one in results):
+            popped = await self._pops.follow(exchange, following)
+        exchange.answer(
+            200, b'{"results":%b,"next":%b}' % (_encode(items, results), popped or b"null")
+        )

@@ -66,7 +66,7 @@ class DeadLetterRoutes:
     async def retry(self, request: Request) -> Response:
         """Push dead letters again, longest dead first, as many as one call may."""
         body = await read_request(
-            request, wire.LetterRetryRequest, self._settings, default=wire.LetterRetryRequest()
+            request, wire.LetterRetryRequest, default=wire.LetterRetryRequest()
         )
         which = _which(body.queue, body.consumerGroup, body.partition, body.olderThanSeconds)
         limit = _limit(body.limit, _RETRY_MAX)

@@ -120,7 +120,7 @@ class GroupRoutes:
     async def set_start(self, request: Request) -> Response:
         """Change the start that is remembered for a group; its cursors stay."""
         group = self._name(request, "group")
-        body = await read_request(request, wire.GroupStartRequest, self._settings)
+        body = await read_request(request, wire.GroupStartRequest)
         time = parse_time("subscriptionTimestamp", body.subscriptionTimestamp)
         changed = await self._store.set_start(group, time)
         for queue in await self._store.find_group_queues(group) if changed else ():
@@ -137,9 +137,7 @@ class GroupRoutes:
     async def seek(self, request: Request) -> Response:
         """Move a group on a queue to a time or to the end."""
         group, queue = self._name(request, "group"), self._name(request, "queue")
-        body = await read_request(
-            request, wire.SeekRequest, self._settings, default=wire.SeekRequest()
-        )
+        body = await read_request(request, wire.SeekRequest, default=wire.SeekRequest())
         time = _target(body)
         moved = await self._store.seek(group, queue, None, time)
         if not moved and not (await self._store.find_place(queue, None))[0]:

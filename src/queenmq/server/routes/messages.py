@@ -100,9 +100,7 @@ class MessageRoutes:
     async def bury(self, request: Request) -> Response:
         """Move one message to the dead letters of the groups that have not passed it."""
         partition_id, transaction_id = self._place(request)
-        body = await read_request(
-            request, wire.BuryRequest, self._settings, default=wire.BuryRequest()
-        )
+        body = await read_request(request, wire.BuryRequest, default=wire.BuryRequest())
         error = check_text("error", body.error) or _BURIED
         buried = await self._store.bury_message(partition_id, transaction_id, error)
         if buried.queue is None:

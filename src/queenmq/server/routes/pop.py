@@ -4,7 +4,6 @@ the answer.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -20,8 +19,8 @@ from queenmq.engine.pop_desk import LEFT
 from queenmq.engine.pop_service import PopService
 from queenmq.engine.subscriptions import Subscriptions
 from queenmq.errors import InvalidRequest, QueenError
-from queenmq.server import asgi
 from queenmq.server.checks import check_name
+from queenmq.server.edge.exchange import Exchange
 from queenmq.server.queries import (
     parse_boolean,
     parse_integer,
@@ -41,7 +40,7 @@ _PAUSED = PopAnswer((), "paused")
 
 
 class PopRoute:
-    """The handler, as bare ASGI."""
+    """The handler. No task, unless a pop has to wait for something before it can start."""
 
     def __init__(
         self,
@@ -60,14 +59,34 @@ class PopRoute:
             functools.partial(parse_pop, settings=settings)
         )
 
-    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        request = self._parse(scope["raw_path"], scope["query_string"])
-        answer = await self._pop(request, scope, receive)
+    def __call__(self, exchange: Exchange) -> None:
+        request = self._parse(exchange.head.path, exchange.head.query)
+        self._load.admit(OperationType.POP)
+        if self._maintenance.is_pop or not self._subscriptions.is_fixed(request):
+            exchange.run(self._start_later(exchange, request))
+            return
+        intention = self._service.submit(request)
+        exchange.on_left = functools.partial(self._service.leave, intention)
+        exchange.follow(intention.answer, functools.partial(self._deliver, exchange, request))
+
+    async def _start_later(self, exchange: Exchange, request: PopRequest) -> None:
+        self._deliver(exchange, request, await self._pop(exchange, request))
+
+    def _deliver(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> None:
+        answer = self._take_back(exchange, request, answer)
         if answer.grants:
-            await asgi.send_json(send, 200, encode_answer(request.consumer_group, answer.grants))
+            exchange.answer(200, encode_answer(request.consumer_group, answer.grants))
         else:
             reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
-            await asgi.send_empty(send, ((b"queen-reason", reason.encode()),))
+            exchange.answer(204, b"", ((b"queen-reason", reason.encode()),))
+
+    def _take_back(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> PopAnswer:
+        """Hand back what a client gets that has left between its answer and now."""
+        exchange.on_left = None
+        if answer.grants and exchange.has_left:
+            self._service.hand_back(request, answer.grants)
+            return LEFT
+        return answer
 
     def parse_next(self, url: str) -> PopRequest:
         """A pop that is to follow acks, by its path and query."""
@@ -86,49 +105,35 @@ class PopRoute:
             )
         return request
 
-    async def follow(
-        self, request: PopRequest, scope: asgi.Scope, receive: asgi.Receive
-    ) -> bytes | None:
-        """The answer to a pop that follows acks; None when it gets nothing.
+    async def follow(self, exchange: Exchange, request: PopRequest) -> bytes | None:
+        """Return the answer to a pop that follows acks; None when it gets nothing.
 
-        What keeps it from getting something is no reason to withhold what became of the acks.
+        A pop that fails is no reason to withhold the results of the acks.
         """
-        if asgi.has_left(receive):
+        if exchange.has_left:
             return None
         try:
-            answer = await self._pop(request, scope, receive)
+            self._load.admit(OperationType.POP)
+            answer = await self._pop(exchange, request)
         except QueenError:
             return None
         return encode_answer(request.consumer_group, answer.grants) if answer.grants else None
 
-    async def _pop(
-        self, request: PopRequest, scope: asgi.Scope, receive: asgi.Receive
-    ) -> PopAnswer:
-        """Nothing stays leased for a caller that leaves meanwhile."""
-        self._load.admit(OperationType.POP)
+    async def _pop(self, exchange: Exchange, request: PopRequest) -> PopAnswer:
+        """Pop; nothing stays leased for a client that leaves meanwhile."""
         if self._maintenance.is_pop:
             served = await self._wait_out(request)
-            if served is None or asgi.has_left(receive):
+            if served is None or exchange.has_left:
                 return _PAUSED
             request = served
-        if request.subscription is not None:
+        if not self._subscriptions.is_fixed(request):
             await self._subscriptions.ensure(request)
-            if asgi.has_left(receive):
+            if exchange.has_left:
                 return LEFT
         intention = self._service.submit(request)
-        scope[asgi.ON_LOST] = functools.partial(self._service.leave, intention)
-        try:
-            answer: PopAnswer = await intention.answer
-        except asyncio.CancelledError:
-            self._service.leave(intention)
-            raise
-        finally:
-            scope.pop(asgi.ON_LOST, None)
-        if answer.grants and asgi.has_left(receive):
-            # It left between its answer and now.
-            self._service.hand_back(request, answer.grants)
-            return LEFT
-        return answer
+        exchange.on_left = functools.partial(self._service.leave, intention)
+        answer: PopAnswer = await intention.answer
+        return self._take_back(exchange, request, answer)
 
     async def _wait_out(self, request: PopRequest) -> PopRequest | None:
         """Hold a pop that may wait until pops are served again; None when its time is up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from msgspec import Raw
@@ -11,9 +12,9 @@ from queenmq.engine.load import LoadDecision, OperationType
 from queenmq.engine.load_manager import LoadManager
 from queenmq.engine.operation import DEFAULT_PARTITION, PartitionKey, PushItems, PushOutcome
 from queenmq.engine.push_service import PushService
-from queenmq.errors import InvalidRequest, RequestTooLarge
-from queenmq.server.asgi import Receive, Scope, Send, read_body, send_json
+from queenmq.errors import InvalidRequest, RequestTooLarge, StorageUnavailable
 from queenmq.server.checks import check_count, check_name, check_uuid
+from queenmq.server.edge.exchange import Exchange
 from queenmq.settings import Settings
 
 
@@ -127,7 +128,7 @@ def _buffered(
 
 
 class PushRoute:
-    """The handler, as bare ASGI."""
+    """The handler. No task: the answer leaves when the call it is part of returns."""
 
     def __init__(
         self,
@@ -144,18 +145,36 @@ class PushRoute:
         #: Messages stored so far.
         self.messages = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await read_body(scope, receive, limit=self._settings.max_body_bytes)
+    def __call__(self, exchange: Exchange) -> None:
         # Before decoding: what is refused shall cost little.
         decision = self._load.admit(OperationType.PUSH)
         try:
-            request = wire.decode(body, wire.PushRequest)
+            request = wire.decode(exchange.body, wire.PushRequest)
         except InvalidRequest as error:
             if str(error).startswith("items "):
                 raise InvalidRequest(f"items array is required: {error}") from None
             raise
         items = to_push_items(request.items, self._settings)
-        outcome = await self._service.push(items, is_queued=decision is LoadDecision.QUEUE)
+        pushed = self._service.submit(items, is_queued=decision is LoadDecision.QUEUE)
+        pushed.add_done_callback(lambda future: self._stored(exchange, items, future))
+
+    def _stored(
+        self, exchange: Exchange, items: PushItems, future: asyncio.Future[PushOutcome]
+    ) -> None:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, StorageUnavailable):
+            exchange.run(self._rescue(exchange, items, error))
+        elif error is not None:
+            exchange.fail(error)
+        else:
+            self._answer(exchange, items, future.result())
+
+    async def _rescue(
+        self, exchange: Exchange, items: PushItems, error: StorageUnavailable
+    ) -> None:
+        self._answer(exchange, items, await self._service.rescue(items, error))
+
+    def _answer(self, exchange: Exchange, items: PushItems, outcome: PushOutcome) -> None:
         self.messages += outcome.outcomes.count("q")
         answers = push_answers(items, outcome, self._wait_s)
-        await send_json(send, 202 if outcome.is_delayed else 201, wire.encode(answers))
+        exchange.answer(202 if outcome.is_delayed else 201, wire.encode(answers))

@@ -35,7 +35,7 @@ class QueueRoutes:
 
     async def configure(self, request: Request) -> Response:
         """Create a queue or replace all its options; echoes them."""
-        body = await read_request(request, wire.ConfigureRequest, self._settings)
+        body = await read_request(request, wire.ConfigureRequest)
         name = check_name("queue", body.queue, length_max=self._settings.max_name_length)
         length_max = self._settings.max_name_length
         namespace, task = body.namespace or "", body.task or ""

@@ -44,7 +44,7 @@ class SystemRoutes:
 
     async def switch(self, request: Request) -> Response:
         """Buffer pushes on disk, or stop doing so and drain them."""
-        body = await read_request(request, wire.SwitchRequest, self._settings)
+        body = await read_request(request, wire.SwitchRequest)
         await self._maintenance.switch(PUSH_SWITCH, body.enabled)
         message = (
             "maintenance mode is on: pushes are kept on disk, pops go on"
@@ -60,7 +60,7 @@ class SystemRoutes:
 
     async def switch_pop(self, request: Request) -> Response:
         """Pause all pops, or serve them again."""
-        body = await read_request(request, wire.SwitchRequest, self._settings)
+        body = await read_request(request, wire.SwitchRequest)
         await self._maintenance.switch(POP_SWITCH, body.enabled)
         return json_answer(_pop_answer(body.enabled))
 

@@ -33,7 +33,7 @@ class TraceRoutes:
 
     async def add(self, request: Request) -> Response:
         """Record something about a message."""
-        body = await read_request(request, wire.TraceRequest, self._settings)
+        body = await read_request(request, wire.TraceRequest)
         trace = self._trace(body)
         trace_id = await self._store.add(trace)
         if trace_id is None:

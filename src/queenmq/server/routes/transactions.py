@@ -38,7 +38,7 @@ class TransactionRoutes:
 
     async def transaction(self, request: Request) -> Response:
         """Run the operations; a refusal is an answer, not an HTTP error."""
-        body = await read_request(request, wire.TransactionRequest, self._settings)
+        body = await read_request(request, wire.TransactionRequest)
         if not body.operations:
             raise InvalidRequest("operations must not be empty; give at least one push or ack")
         check_count("operations", len(body.operations), count_max=self._settings.max_items)
@@ -67,9 +67,7 @@ class TransactionRoutes:
 
     async def extend(self, request: Request) -> Response:
         """Extend a lease. The answer has the expiry under all names that clients look for."""
-        body = await read_request(
-            request, wire.RenewRequest, self._settings, default=wire.RenewRequest()
-        )
+        body = await read_request(request, wire.RenewRequest, default=wire.RenewRequest())
         text = request.path_params["lease_id"]
         lease_id = parse_uuid(text)
         if lease_id is None:

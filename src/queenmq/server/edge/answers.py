@@ -1,0 +1,59 @@
+"""Pure: answers as bytes."""
+
+from __future__ import annotations
+
+import http
+import json
+from collections.abc import Iterable
+
+from queenmq.server.edge.refusal import Refused
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+JSON = b"application/json"
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("ascii")
+    for status in http.HTTPStatus
+}
+_JSON_HEADS = {
+    status: line + b"content-type: application/json\r\ncontent-length: "
+    for status, line in _STATUS_LINES.items()
+}
+#: Answers that have no body, and no length of one.
+_BODILESS = frozenset((204, 304))
+
+
+def encode_json(status: int, body: bytes) -> bytes:
+    """Return a plain JSON answer of a connection that stays open: the way of nearly all."""
+    return b"%b%d\r\n\r\n%b" % (_JSON_HEADS[status], len(body), body)
+
+
+def encode_answer(
+    status: int,
+    body: bytes,
+    headers: Headers = (),
+    *,
+    is_last: bool = False,
+    is_head: bool = False,
+) -> bytes:
+    """Return an answer with these headers; `is_head` leaves the body out and keeps its length."""
+    parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+    parts += [b"%b: %b\r\n" % header for header in headers]
+    if status not in _BODILESS:
+        parts.append(b"content-length: %d\r\n" % len(body))
+    if is_last:
+        parts.append(b"connection: close\r\n")
+    parts.append(b"\r\n")
+    if not is_head and status not in _BODILESS:
+        parts.append(body)
+    return b"".join(parts)
+
+
+def encode_refusal(error: Refused) -> bytes:
+    """Return the answer to a refused request. It is the last of its connection."""
+    headers = [(b"content-type", JSON)]
+    if error.retry_after_s is not None:
+        headers.append((b"retry-after", b"%d" % error.retry_after_s))
+    body = json.dumps({"error": str(error)}).encode()
+    return encode_answer(error.status, body, headers, is_last=True)

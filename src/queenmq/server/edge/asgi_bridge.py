@@ -1,0 +1,71 @@
+"""Runs an ASGI application for one exchange: the way of all routes that are not hot."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from queenmq.server.edge.exchange import Exchange
+
+Message = MutableMapping[str, Any]
+AsgiApp = Callable[
+    [
+        MutableMapping[str, Any],
+        Callable[[], Awaitable[Message]],
+        Callable[[Message], Awaitable[None]],
+    ],
+    Awaitable[None],
+]
+
+
+class _Conversation:
+    """The two channels of ASGI. The body is there already, and an answer leaves as a whole."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._is_body_given = False
+        self._status = 500
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._parts: list[bytes] = []
+
+    async def receive(self) -> Message:
+        if self._is_body_given:
+            return {"type": "http.disconnect"}
+        self._is_body_given = True
+        return {"type": "http.request", "body": self._exchange.body, "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            # The edge counts the length itself.
+            self._headers = [
+                (name, value)
+                for name, value in message.get("headers", ())
+                if name.lower() != b"content-length"
+            ]
+        else:
+            self._parts.append(message.get("body", b""))
+            if not message.get("more_body"):
+                self._exchange.answer(self._status, b"".join(self._parts), self._headers)
+
+
+async def run_asgi(app: AsgiApp, exchange: Exchange) -> None:
+    """Have the application answer the exchange."""
+    head = exchange.head
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": head.version,
+        "method": head.method,
+        "scheme": "http",
+        "path": unquote_to_bytes(head.path).decode("utf-8", "surrogateescape"),
+        "raw_path": head.path,
+        "query_string": head.query,
+        "root_path": "",
+        "headers": list(head.headers),
+        "client": (exchange.address, 0),
+        "server": None,
+    }
+    conversation = _Conversation(exchange)
+    await app(scope, conversation.receive, conversation.send)

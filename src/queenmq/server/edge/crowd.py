@@ -1,0 +1,182 @@
+"""All connections of one process: how many there may be, how long each may take, what they hold.
+
+One sweep a second looks at every connection, so that a request sets no timer. Its clock is good
+enough for limits of seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+from queenmq.server.edge.machine import State
+from queenmq.server.edge.refusal import Refused
+
+#: Between two sweeps.
+_SWEEP_S = 0.5
+#: A refused client has this long to read why.
+_CLOSING_S = 2.0
+#: Bodies may pause this long before their pace counts.
+_BODY_GRACE_S = 10.0
+#: Of the idle connections, this share goes when room is needed: one look serves many.
+_EVICTED_SHARE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdLimits:
+    """What connections may take; the settings page explains each."""
+
+    connections_max: int
+    per_address_max: int
+    bodies_bytes_max: int
+    keep_alive_s: float
+    head_s: float
+    body_bytes_per_s: int
+    unread_s: float
+
+
+class Member(Protocol):
+    """What the crowd needs of a connection."""
+
+    address: str
+    state: State
+    #: When it came into its state, by the clock of the crowd.
+    since_s: float
+    #: When it stopped reading its answers; None while it reads.
+    unread_since_s: float | None
+    #: Whether it has sent no request yet.
+    is_new: bool
+    body_bytes: int
+
+    def refuse(self, error: Refused) -> None: ...
+    def dismiss(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Crowd:
+    """The connections of one process. Belongs to one event loop."""
+
+    def __init__(self, limits: CrowdLimits) -> None:
+        self._limits = limits
+        self._members: set[Member] = set()
+        self._by_address: Counter[str] = Counter()
+        self._sweeper: asyncio.Task[None] | None = None
+        #: Bytes of bodies that are in memory: of requests on their way in, or being worked on.
+        self.body_bytes = 0
+        self.now_s = 0.0
+        self.is_stopping = False
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self.now_s = asyncio.get_running_loop().time()
+        self._sweeper = asyncio.create_task(self._watch(), name="edge-sweep")
+
+    async def stop(self, timeout_s: float) -> None:
+        """Let requests under way be answered, within the time; then end all connections."""
+        self.is_stopping = True
+        for member in list(self._members):
+            member.dismiss()
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        while self._members and asyncio.get_running_loop().time() < deadline_s:
+            await asyncio.sleep(0.02)
+        for member in list(self._members):
+            member.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+
+    def add(self, member: Member) -> None:
+        """Take a new connection in. Raise Refused when there is no room for it."""
+        limits = self._limits
+        if self._by_address[member.address] >= limits.per_address_max:
+            raise Refused(
+                503,
+                f"This address has {limits.per_address_max} connections. Close some and retry.",
+                retry_after_s=1,
+            )
+        if len(self._members) >= limits.connections_max and not self._evict():
+            raise Refused(
+                503,
+                f"The server has {limits.connections_max} connections, all in use. Retry.",
+                retry_after_s=1,
+            )
+        self._members.add(member)
+        self._by_address[member.address] += 1
+
+    def discard(self, member: Member) -> None:
+        """Forget a connection that is gone."""
+        if member in self._members:
+            self._members.discard(member)
+            self._by_address[member.address] -= 1
+            if not self._by_address[member.address]:
+                del self._by_address[member.address]
+
+    def check_room(self, length: int) -> None:
+        """Raise Refused unless a body of this length has room beside the others."""
+        if self.body_bytes + length > self._limits.bodies_bytes_max:
+            raise Refused(
+                503,
+                f"Bodies of {self.body_bytes} bytes are in memory, and this one does not fit"
+                f" into {self._limits.bodies_bytes_max}. Retry.",
+                retry_after_s=1,
+            )
+
+    def _evict(self) -> bool:
+        """End the connections that have been idle longest; whether there were any."""
+        idle = [member for member in self._members if member.state is State.IDLE]
+        idle.sort(key=lambda member: member.since_s)
+        evicted = idle[: len(self._members) // _EVICTED_SHARE + 1]
+        for member in evicted:
+            member.dismiss()
+            self.discard(member)
+        return bool(evicted)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            self.now_s = asyncio.get_running_loop().time()
+            for member in list(self._members):
+                self._judge(member)
+
+    def _judge(self, member: Member) -> None:
+        """End a connection that takes too long for what it does."""
+        limits, now_s = self._limits, self.now_s
+        if member.unread_since_s is not None and now_s - member.unread_since_s > limits.unread_s:
+            member.abort()
+            return
+        took_s = now_s - member.since_s
+        state = member.state
+        if state is State.WORKING:
+            return
+        if state is State.IDLE:
+            if took_s > (limits.head_s if member.is_new else limits.keep_alive_s):
+                member.dismiss()
+        elif state is State.HEAD:
+            if took_s > limits.head_s:
+                member.refuse(
+                    Refused(408, f"No complete head within {limits.head_s:g} s. Send it faster.")
+                )
+        elif state is State.BODY:
+            wanted = (took_s - _BODY_GRACE_S) * limits.body_bytes_per_s
+            if member.body_bytes < wanted:
+                member.refuse(
+                    Refused(
+                        408,
+                        f"The body came slower than {limits.body_bytes_per_s} bytes a second."
+                        " Send it faster or in smaller requests.",
+                    )
+                )
+        elif took_s > _CLOSING_S:
+            member.abort()
+
+
+def connections_max(wanted: int, *, reserved: int) -> int:
+    """Return how many connections there may be: as wanted, but leave descriptors for the rest."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - reserved))

@@ -1,0 +1,93 @@
+"""One request and the way back to its client. Handlers see nothing else of the edge."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from queenmq.server.edge.answers import Headers
+from queenmq.server.edge.head import Head
+
+T = TypeVar("T")
+
+
+class Sender(Protocol):
+    """What an exchange needs of its connection."""
+
+    address: str
+
+    def send(self, exchange: Exchange, status: int, body: bytes, headers: Headers | None) -> None:
+        """Send the answer. `None` for headers is a plain JSON answer."""
+
+
+class Exchange:
+    """A request that is answered once, now or later, through `answer` or `fail`.
+
+    An answer for a client that has left goes nowhere. `on_left` is called once if the client leaves
+    before the answer.
+    """
+
+    __slots__ = ("_on_error", "_sender", "body", "has_left", "head", "on_left", "task")
+
+    def __init__(
+        self,
+        sender: Sender,
+        head: Head,
+        body: bytes,
+        on_error: Callable[[Exchange, BaseException], None],
+    ) -> None:
+        self._sender = sender
+        self._on_error = on_error
+        self.head = head
+        self.body = body
+        self.has_left = False
+        self.on_left: Callable[[], None] | None = None
+        #: The task that works on it, if there is one.
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        """The client's address."""
+        return self._sender.address
+
+    def answer(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
+        """Send the answer; JSON unless headers are given."""
+        self._sender.send(self, status, body, headers)
+
+    def fail(self, error: BaseException) -> None:
+        """Send the answer that belongs to an error."""
+        self._on_error(self, error)
+
+    def follow(self, future: asyncio.Future[T], finish: Callable[[T], None]) -> None:
+        """Call `finish` with the result of the future, or answer with its error."""
+        future.add_done_callback(functools.partial(self._settle, finish))
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work on the request in a task, for what has to wait more than once."""
+        self.task = asyncio.get_running_loop().create_task(work)
+        self.task.add_done_callback(functools.partial(self._settle, _ignore))
+
+    def leave(self) -> None:
+        """Note that the client is gone, and tell who works for it."""
+        self.has_left = True
+        on_left, self.on_left = self.on_left, None
+        if on_left is not None:
+            on_left()
+
+    def _settle(self, finish: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            try:
+                finish(future.result())
+            except Exception as failure:
+                error = failure
+        if error is not None:
+            self.fail(error)
+
+
+def _ignore(_: None) -> None:
+    """Take the result of work that has answered by itself."""

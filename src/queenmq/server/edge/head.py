@@ -1,0 +1,261 @@
+"""Pure: the bytes of a request's head become a Head, or a reason to refuse it.
+
+llhttp (through httptools) decides what is well-formed. What it leaves to its caller is decided
+here: versions, Host, how the body is framed, and the bounds.
+
+Clients repeat themselves: most heads are the same bytes as an earlier one. A HeadReader remembers
+what it made of them, and a repeated head costs one look into a dictionary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httptools
+
+from queenmq.server.edge.refusal import Refused
+
+#: Length of a body that says its end itself.
+CHUNKED = -1
+#: Remembered heads, and the longest of them: 4 MiB at the most.
+_REMEMBERED_MAX = 4_096
+_REMEMBERED_BYTES_MAX = 1_024
+#: A host name or address and a port; what must be escaped in a URL cannot be in it.
+_HOST = re.compile(rb"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]{0,5})?$")
+_ABSOLUTE = re.compile(rb"^https?://([^/?#]*)([^#]*)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadLimits:
+    """How large a head may be; the settings page explains each."""
+
+    bytes_max: int
+    line_bytes_max: int
+    header_bytes_max: int
+    headers_max: int
+    body_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """A request line and headers that passed every check."""
+
+    method: str
+    #: Percent-encoded, as it was sent, without the query.
+    path: bytes
+    query: bytes
+    #: Names in lower case, in the order they were sent.
+    headers: tuple[tuple[bytes, bytes], ...]
+    version: str
+    host: bytes
+    #: Of the body; CHUNKED when it says its end itself.
+    length: int
+    is_keep_alive: bool
+    expects_continue: bool
+    #: Whether the body has a Content-Encoding, and whether the answer may have one.
+    is_encoded: bool
+    accepts_gzip: bool
+    #: What every answer to this head carries besides its own headers.
+    extra: tuple[tuple[bytes, bytes], ...] = ()
+
+    def get(self, name: bytes) -> bytes | None:
+        """Return the header with this lower-case name; several are joined as one list."""
+        values = [value for one, value in self.headers if one == name]
+        return b", ".join(values) if values else None
+
+
+class _Collector:
+    """What llhttp finds in a head."""
+
+    def __init__(self) -> None:
+        self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.is_complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self.is_complete = True
+
+
+def parse_head(data: bytes, limits: HeadLimits) -> Head:
+    """Return what the head says. Raise Refused when it is wrong or too large."""
+    found = _Collector()
+    parser = httptools.HttpRequestParser(found)
+    try:
+        parser.feed_data(data)
+    except httptools.HttpParserUpgrade:
+        # The client offers another protocol; the answer in this one declines it.
+        pass
+    except httptools.HttpParserError as error:
+        raise _malformed(data, error) from error
+    method = parser.get_method().decode("ascii")
+    version = parser.get_http_version()
+    _check_version(version)
+    if not found.is_complete:
+        raise Refused(400, "The request has no complete head. End it with an empty line.")
+    _check_sizes(found, limits)
+    target, authority = _split_target(method, found.url)
+    path, _, query = target.partition(b"?")
+    return Head(
+        method=method,
+        path=path,
+        query=query,
+        headers=tuple(found.headers),
+        version=version,
+        host=_check_host(found.headers, version, authority),
+        length=_body_length(found.headers, version, limits),
+        is_keep_alive=_is_keep_alive(found.headers, version),
+        expects_continue=_expects_continue(found.headers, version),
+        is_encoded=any(name == b"content-encoding" for name, _ in found.headers),
+        accepts_gzip=_is_gzip_accepted(found.headers),
+    )
+
+
+def _malformed(data: bytes, error: httptools.HttpParserError) -> Refused:
+    if data.startswith(b"PRI * HTTP/2.0"):
+        return Refused(505, "This server speaks HTTP/1.1, not HTTP/2. Use HTTP/1.1.")
+    if isinstance(error, httptools.HttpParserInvalidMethodError):
+        return Refused(400, "The request does not start with an HTTP method.")
+    return Refused(400, f"The request is not well-formed HTTP: {error}. Check its head.")
+
+
+def _check_version(version: str) -> None:
+    if version == "0.9":
+        raise Refused(400, "The request line names no HTTP version. Use HTTP/1.1.")
+    if version not in ("1.0", "1.1"):
+        raise Refused(505, f"This server speaks HTTP/1.1, not HTTP/{version}. Use HTTP/1.1.")
+
+
+def _check_sizes(found: _Collector, limits: HeadLimits) -> None:
+    if len(found.url) > limits.line_bytes_max:
+        raise Refused(
+            414,
+            f"The URL has {len(found.url)} bytes. Use at most {limits.line_bytes_max}.",
+        )
+    if len(found.headers) > limits.headers_max:
+        raise Refused(
+            431,
+            f"The request has {len(found.headers)} headers. Send at most {limits.headers_max}.",
+        )
+    for name, value in found.headers:
+        if len(name) + len(value) > limits.header_bytes_max:
+            raise Refused(
+                431,
+                f"Header {name[:60].decode('latin-1')!r} has {len(name) + len(value)} bytes."
+                f" Send at most {limits.header_bytes_max}.",
+            )
+
+
+def _split_target(method: str, target: bytes) -> tuple[bytes, bytes | None]:
+    """Return path and query, and the authority of an absolute URL."""
+    if target.startswith(b"/"):
+        if b"#" in target:
+            raise Refused(400, "The URL has a fragment. Leave out the part behind '#'.")
+        return target, None
+    if target == b"*" and method == "OPTIONS":
+        return target, None
+    absolute = _ABSOLUTE.match(target)
+    if absolute is None or method == "CONNECT":
+        raise Refused(400, "The request names no path of this server. Start the path with '/'.")
+    authority, rest = absolute.groups()
+    return rest if rest.startswith(b"/") else b"/" + rest, authority
+
+
+def _check_host(headers: list[tuple[bytes, bytes]], version: str, authority: bytes | None) -> bytes:
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
+        raise Refused(400, f"The request has {len(hosts)} Host headers. Send exactly one.")
+    for host in (*hosts, authority or b""):
+        if not _HOST.match(host):
+            shown = host[:60].decode("latin-1")
+            raise Refused(400, f"Host {shown!r} is not a host and port. Send 'Host: name:port'.")
+    # An absolute URL replaces the Host header (RFC 9112, 3.2.2).
+    return authority if authority is not None else (hosts[0] if hosts else b"")
+
+
+def _body_length(headers: list[tuple[bytes, bytes]], version: str, limits: HeadLimits) -> int:
+    codings = [value for name, value in headers if name == b"transfer-encoding"]
+    if codings:
+        if version == "1.0":
+            raise Refused(400, "HTTP/1.0 has no Transfer-Encoding. Send a Content-Length.")
+        if b", ".join(codings).lower() != b"chunked":
+            shown = b", ".join(codings)[:60].decode("latin-1")
+            raise Refused(501, f"Transfer-Encoding {shown!r} is not supported. Use 'chunked'.")
+        return CHUNKED
+    # llhttp has refused a second Content-Length and whatever is not a number.
+    length = next((int(value) for name, value in headers if name == b"content-length"), 0)
+    if length > limits.body_bytes_max:
+        raise too_large(limits.body_bytes_max)
+    return length
+
+
+def too_large(bytes_max: int) -> Refused:
+    """Return the refusal of a body that is larger than that."""
+    return Refused(413, f"The body is larger than {bytes_max} bytes. Send fewer items per request.")
+
+
+def _tokens(headers: list[tuple[bytes, bytes]], wanted: bytes) -> set[bytes]:
+    return {
+        token.strip().lower()
+        for name, value in headers
+        if name == wanted
+        for token in value.split(b",")
+    }
+
+
+def _is_keep_alive(headers: list[tuple[bytes, bytes]], version: str) -> bool:
+    tokens = _tokens(headers, b"connection")
+    return b"close" not in tokens and (version == "1.1" or b"keep-alive" in tokens)
+
+
+def _expects_continue(headers: list[tuple[bytes, bytes]], version: str) -> bool:
+    expected = _tokens(headers, b"expect")
+    # An expectation of HTTP/1.0 is to be ignored (RFC 9110, 10.1.1).
+    if not expected or version == "1.0":
+        return False
+    if expected != {b"100-continue"}:
+        shown = b", ".join(sorted(expected))[:60].decode("latin-1")
+        raise Refused(417, f"Expect {shown!r} cannot be met. Use '100-continue' or leave it out.")
+    return True
+
+
+def _is_gzip_accepted(headers: list[tuple[bytes, bytes]]) -> bool:
+    for token in _tokens(headers, b"accept-encoding"):
+        coding, _, weight = token.partition(b";")
+        if coding.strip() == b"gzip":
+            return weight.replace(b" ", b"").rstrip(b"0") not in (b"q=", b"q=0.")
+    return False
+
+
+class HeadReader:
+    """Parses heads, and remembers those it has accepted.
+
+    `judge` may refuse a parsed head, and returns the headers that its answers carry.
+    """
+
+    def __init__(
+        self, limits: HeadLimits, judge: Callable[[Head], tuple[tuple[bytes, bytes], ...]]
+    ) -> None:
+        self.limits = limits
+        self._judge = judge
+        self._known: dict[bytes, Head] = {}
+
+    def read(self, data: bytes) -> Head:
+        """Return the head in these bytes, which end with its empty line."""
+        head = self._known.get(data)
+        if head is None:
+            head = parse_head(data, self.limits)
+            head = dataclasses.replace(head, extra=self._judge(head))
+            if len(data) <= _REMEMBERED_BYTES_MAX:
+                if len(self._known) >= _REMEMBERED_MAX:
+                    self._known.clear()
+                self._known[data] = head
+        return head

@@ -1,0 +1,12 @@
+"""Requests that the edge refuses, before anything is done for them."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """A request that is answered by the edge itself. Its connection ends with the answer."""
+
+    def __init__(self, status: int, sentence: str, *, retry_after_s: int | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.retry_after_s = retry_after_s

@@ -1,0 +1,33 @@
+"""Listens on a socket and makes a connection of every client."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from queenmq.server.edge.connection import Connection, Edge
+
+
+class EdgeServer:
+    """The listening side of the edge."""
+
+    def __init__(self, edge: Edge, *, backlog: int) -> None:
+        self._edge = edge
+        self._backlog = backlog
+        self._listener: asyncio.Server | None = None
+
+    async def start(self, sock: socket.socket) -> None:
+        """Accept connections."""
+        self._edge.crowd.start()
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self._edge), sock=sock, backlog=self._backlog
+        )
+
+    def close(self) -> None:
+        """Accept no more connections; those that are there go on."""
+        if self._listener is not None:
+            self._listener.close()
+
+    async def stop(self, timeout_s: float) -> None:
+        """Let requests under way be answered, then end all connections."""
+        await self._edge.crowd.stop(timeout_s)
