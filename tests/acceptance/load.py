@@ -63,7 +63,9 @@ class Wire:
         if self._writer is None:
             raise ConnectionError("not connected")
         content = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n"
+        head = (
+            f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n"
+        )
         self._writer.write(head.encode() + content)
 
     async def receive(self, *, timeout_s: float = 2 * SOON_S) -> Answer:

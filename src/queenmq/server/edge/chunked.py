@@ -16,8 +16,10 @@ _LINE_BYTES_MAX = 4_096
 #: Trailers are read and dropped: nothing of ours looks at them.
 _TRAILERS_BYTES_MAX = 8_192
 #: No body is larger than 2^60 bytes, so a longer size is no size.
-_SIZE = re.compile(rb"^([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?$")
-_TRAILER = re.compile(rb"^[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*$")
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_EXTENSION = rb";" + _TOKEN + rb"(?:=(?:" + _TOKEN + rb'|"[\t\x20\x21\x23-\x7e\x80-\xff]*"))?'
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:" + _EXTENSION + rb")*")
+_TRAILER = re.compile(_TOKEN + rb":[\t\x20-\x7e\x80-\xff]*")
 
 
 class _Part(enum.Enum):
@@ -92,7 +94,7 @@ class ChunkedBody:
 
     def _take_line(self, line: bytes) -> None:
         if self._part is _Part.SIZE:
-            found = _SIZE.match(line)
+            found = _SIZE.fullmatch(line)
             _require(found is not None)
             assert found is not None
             self._missing = int(found[1], 16)
@@ -107,9 +109,9 @@ class ChunkedBody:
         elif not line:
             self._part = _Part.DONE
         else:
-            self._trailer_bytes += len(line)
+            self._trailer_bytes += len(line) + 2
             _require(self._trailer_bytes <= _TRAILERS_BYTES_MAX)
-            _require(_TRAILER.match(line) is not None)
+            _require(_TRAILER.fullmatch(line) is not None)
 
 
 def _require(is_right: bool) -> None:

@@ -94,16 +94,19 @@ class Crowd:
     def add(self, member: Member) -> None:
         """Take a new connection in. Raise Refused when there is no room for it."""
         limits = self._limits
-        if self._by_address[member.address] >= limits.per_address_max:
-            raise Refused(
-                503,
-                f"This address has {limits.per_address_max} connections. Close some and retry.",
-                retry_after_s=1,
-            )
-        if len(self._members) >= limits.connections_max and not self._evict():
+        if len(self._members) >= limits.connections_max and not self._evict(None):
             raise Refused(
                 503,
                 f"The server has {limits.connections_max} connections, all in use. Retry.",
+                retry_after_s=1,
+            )
+        if self._by_address[member.address] >= limits.per_address_max and not self._evict(
+            member.address
+        ):
+            raise Refused(
+                503,
+                f"This address has {limits.per_address_max} connections, all in use."
+                " Close some and retry.",
                 retry_after_s=1,
             )
         self._members.add(member)
@@ -127,9 +130,16 @@ class Crowd:
                 retry_after_s=1,
             )
 
-    def _evict(self) -> bool:
-        """End the connections that have been idle longest; whether there were any."""
-        idle = [member for member in self._members if member.state is State.IDLE]
+    def _evict(self, address: str | None) -> bool:
+        """End the connections, of this address if one is given, that have been idle longest.
+
+        Return whether there were any.
+        """
+        idle = [
+            member
+            for member in self._members
+            if member.state is State.IDLE and address in (None, member.address)
+        ]
         idle.sort(key=lambda member: member.since_s)
         evicted = idle[: len(self._members) // _EVICTED_SHARE + 1]
         for member in evicted:
