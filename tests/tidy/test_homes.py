@@ -52,6 +52,8 @@ HOMES = {
             SRC + "engine/lanes.py",
             SRC + "engine/operation_processor.py",
             SRC + "engine/pop_calls.py",
+            # One sweep for the time limits of all connections.
+            SRC + "server/edge/crowd.py",
             # The last pushes of a spool may be drained by another process.
             SRC + "engine/push_spool.py",
             # Between two questions to a server that is not the primary yet.

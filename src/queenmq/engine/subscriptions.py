@@ -30,6 +30,8 @@ class Subscriptions:
 
     async def ensure(self, request: PopRequest) -> None:
         """Fix the start of the request's group, unless it has one."""
+        if self.is_fixed(request):
+            return
         assert request.subscription is not None
         key = (request.scope, request.consumer_group)
         while True:

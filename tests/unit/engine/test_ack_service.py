@@ -60,10 +60,10 @@ async def test_who_waits_is_counted_ages_and_is_bounded() -> None:
     service = make_service(store, waiting_max=1)
     items = make_items()
     started = now_ms()
-    first = asyncio.create_task(service.ack(items))
+    first = service.ack(items)
     await store.is_called.wait()
     assert (service.depth, service.oldest_ms(started + 5_000)) == (0, 0), "in a call, not waiting"
-    second = asyncio.create_task(service.ack(items))
+    second = service.ack(items)
     await wait_until_async(lambda: service.depth == 1, timeout_s=30, what="the second to wait")
     # It arrived between the start and now.
     assert service.oldest_ms(started + 5_000) <= 5_000

@@ -7,6 +7,7 @@ enough for limits of seconds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import resource
 from collections import Counter
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ class Crowd:
         self._members: set[Member] = set()
         self._by_address: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
+        self._emptied = asyncio.Event()
+        self._emptied.set()
         #: Bytes of bodies that are in memory: of requests on their way in, or being worked on.
         self.body_bytes = 0
         self.now_s = 0.0
@@ -82,9 +85,9 @@ class Crowd:
         self.is_stopping = True
         for member in list(self._members):
             member.dismiss()
-        deadline_s = asyncio.get_running_loop().time() + timeout_s
-        while self._members and asyncio.get_running_loop().time() < deadline_s:
-            await asyncio.sleep(0.02)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._emptied.wait()
         for member in list(self._members):
             member.abort()
         if self._sweeper is not None:
@@ -110,6 +113,7 @@ class Crowd:
                 retry_after_s=1,
             )
         self._members.add(member)
+        self._emptied.clear()
         self._by_address[member.address] += 1
 
     def discard(self, member: Member) -> None:
@@ -119,6 +123,8 @@ class Crowd:
             self._by_address[member.address] -= 1
             if not self._by_address[member.address]:
                 del self._by_address[member.address]
+            if not self._members:
+                self._emptied.set()
 
     def check_room(self, length: int) -> None:
         """Raise Refused unless a body of this length has room beside the others."""

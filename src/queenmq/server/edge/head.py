@@ -79,7 +79,8 @@ class _Collector:
         self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name.lower(), value))
+        # llhttp leaves the white space behind a value to its caller.
+        self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         self.is_complete = True

@@ -126,10 +126,9 @@ class PopRoute:
             if served is None or exchange.has_left:
                 return _PAUSED
             request = served
-        if not self._subscriptions.is_fixed(request):
-            await self._subscriptions.ensure(request)
-            if exchange.has_left:
-                return LEFT
+        await self._subscriptions.ensure(request)
+        if exchange.has_left:
+            return LEFT
         intention = self._service.submit(request)
         exchange.on_left = functools.partial(self._service.leave, intention)
         answer: PopAnswer = await intention.answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import random
 
@@ -11,7 +10,8 @@ import pytest
 from queenmq.server.edge.crowd import Crowd
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.edge.machine import State
-from tests.support.edge_wire import CROWD_LIMITS, EdgeWire
+from tests.support.edge_wire import CROWD_LIMITS, EdgeWire, turn
+from tests.support.waiting import wait_until_async
 
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 POST = b"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"
@@ -23,12 +23,6 @@ CHUNKS = (
 
 def echo(exchange: Exchange) -> None:
     exchange.answer(200, exchange.head.path + exchange.body)
-
-
-async def turn() -> None:
-    """Let what was left for the next turns of the loop happen."""
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("cut", [0, *range(1, 30)])
@@ -169,8 +163,7 @@ async def test_head_is_answered_with_the_length_and_without_the_body() -> None:
 async def test_a_large_answer_is_compressed_for_a_client_that_asks(size: int) -> None:
     wire = EdgeWire(lambda exchange: exchange.answer(200, b"a" * size), gzip_bytes_min=1_000)
     wire.send(GET.replace(b"\r\n\r\n", b"\r\nAccept-Encoding: gzip\r\n\r\n"))
-    while not wire.transport.written:
-        await asyncio.sleep(0)
+    await wait_until_async(lambda: wire.transport.written, timeout_s=10, what="an answer")
     head, body = wire.transport.written.split(b"\r\n\r\n", 1)
     assert b"content-encoding: gzip" in head and b"vary: Accept-Encoding" in head
     assert gzip.decompress(body) == b"a" * size
