@@ -60,4 +60,9 @@ async def test_no_index_covers_a_column_that_changes(
         " WHERE i.indrelid = ('queen.' || $1)::regclass",
         table,
     )
-    assert {row["attname"] for row in rows} <= {"partition_id", "queue_id", "consumer_group"}
+    assert {row["attname"] for row in rows} <= {
+        "partition_id",
+        "queue_id",
+        "consumer_group",
+        "number",
+    }

@@ -468,3 +468,38 @@ def _waiting(partitions: list[tuple[int, dict[str, int]]]) -> int:
         count - min((cursors.get(group, 0) for group in groups), default=0)
         for count, cursors in partitions
     )
+
+
+class TestFindStored:
+    async def find(
+        self, database: asyncpg.Connection, partition_id: UUID, text: object, *, has_prefix: bool
+    ) -> UUID | None:
+        found: UUID | None = await database.fetchval(
+            "SELECT (SELECT s.id FROM queen.find_stored(l.partition_id, $2,"
+            " CASE WHEN $3 THEN queen.id_prefix(l.number, now()) END) s)"
+            " FROM queen.partition_lookup l WHERE l.partition_id = $1",
+            partition_id, str(text), has_prefix,
+        )  # fmt: skip
+        return found
+
+    @pytest.mark.parametrize("has_prefix", [False, True])
+    async def test_a_message_without_an_id_of_its_own_is_found_by_its_message_id(
+        self, database: asyncpg.Connection, has_prefix: bool
+    ) -> None:
+        first = await make_partition(database, partition="a")
+        other = await make_partition(database, partition="b")
+        made = await push(database, first, 3)
+        await push(database, other, 3)
+        for one in made:
+            assert await self.find(database, first, one, has_prefix=has_prefix) == one
+            assert await self.find(database, other, one, has_prefix=has_prefix) is None
+
+    @pytest.mark.parametrize("has_prefix", [False, True])
+    async def test_so_is_one_from_before_numbers(
+        self, database: asyncpg.Connection, has_prefix: bool
+    ) -> None:
+        place = await make_partition(database)
+        old = UUID(f"0190a0b0c0d07{place.hex[:3]}8{place.hex[3:8]}{1:010x}")
+        await push(database, place)
+        await database.execute("UPDATE queen.messages SET id = $1", old)
+        assert await self.find(database, place, old, has_prefix=has_prefix) == old

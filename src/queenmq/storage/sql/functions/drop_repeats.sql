@@ -30,7 +30,7 @@ BEGIN
         FROM named r
         JOIN queen.partition_lookup l ON l.partition_id = r.partition_id
         WHERE r.nth > 1
-           OR (l.last_seq > 0 AND EXISTS (SELECT FROM queen.find_stored(r.partition_id, r.transaction_id)))
+           OR (l.last_seq > 0 AND EXISTS (SELECT FROM queen.find_stored(r.partition_id, r.transaction_id, NULL)))
         GROUP BY r.stage_id, r.ordinal
     ), kept AS (
         UPDATE queen.spark_staging s

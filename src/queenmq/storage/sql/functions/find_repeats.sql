@@ -1,6 +1,7 @@
 -- Which items of a push carry a transaction id that their partition has already, or that stands twice.
 --
 -- Arguments: those of push_messages; to be called in a statement of its own after the partitions are locked.
+-- p_prefixes: what ids of each partition begin with, as find_stored takes it; NULL where that is not at hand.
 -- Result: one row of arrays in item order. winners: the id of the stored message, NULL where there is none.
 -- firsts: the position of the first item of this call with the same id in the same partition. Both are NULL
 -- where nothing is repeated.
@@ -9,6 +10,7 @@ CREATE OR REPLACE FUNCTION queen.find_repeats(
     p_partition_ids uuid[],
     p_item_partitions integer[],
     p_transaction_ids text[],
+    p_prefixes text[],
     OUT winners uuid[],
     OUT firsts integer[]
 )
@@ -20,7 +22,7 @@ BEGIN
     PERFORM FROM unnest(p_item_partitions, p_transaction_ids) AS i (k, tx)
     WHERE i.tx IS NOT NULL
     GROUP BY i.k, i.tx
-    HAVING count(*) > 1 OR EXISTS (SELECT FROM queen.find_stored(p_partition_ids[i.k], i.tx))
+    HAVING count(*) > 1 OR EXISTS (SELECT FROM queen.find_stored(p_partition_ids[i.k], i.tx, p_prefixes[i.k]))
     LIMIT 1;
     IF NOT FOUND THEN
         RETURN;
@@ -33,7 +35,7 @@ BEGIN
                CASE WHEN i.tx IS NULL THEN i.ordinal
                     ELSE first_value(i.ordinal) OVER (PARTITION BY i.k, i.tx ORDER BY i.ordinal)
                     END::integer AS first,
-               (SELECT s.id FROM queen.find_stored(p_partition_ids[i.k], i.tx) s) AS winner
+               (SELECT s.id FROM queen.find_stored(p_partition_ids[i.k], i.tx, p_prefixes[i.k]) s) AS winner
         FROM unnest(p_item_partitions, p_transaction_ids) WITH ORDINALITY AS i (k, tx, ordinal)
     ) j;
 END

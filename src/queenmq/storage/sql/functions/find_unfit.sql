@@ -32,7 +32,7 @@ BEGIN
     SELECT array_agg(r.queue_id), array_agg(r.room) INTO v_bounded, v_rooms
     FROM queen.queue_rooms(p_queue_ids) r;
     SELECT r.winners, r.firsts INTO v_winners, v_firsts
-    FROM queen.find_repeats(p_partition_ids, p_item_partitions, p_transaction_ids) r;
+    FROM queen.find_repeats(p_partition_ids, p_item_partitions, p_transaction_ids, NULL) r;
 
     WITH placed AS (
         SELECT i.n, i.winner, coalesce(i.first, i.n) AS first, b.room,

@@ -131,7 +131,7 @@ BEGIN
 
     IF p_transaction_ids IS NOT NULL AND NOT p_are_ids_new THEN
         SELECT r.winners, r.firsts INTO v_winners, v_firsts
-        FROM queen.find_repeats(v_found, p_item_partitions, p_transaction_ids) r;
+        FROM queen.find_repeats(v_found, p_item_partitions, p_transaction_ids, v_prefixes) r;
     END IF;
 
     -- Not a SET clause of the function: only a superuser may store one that names a setting of our own. An
