@@ -52,7 +52,7 @@ def test_something_other_than_a_server_is_told_so(cli: Cli) -> None:
     [
         (["push"], "Missing argument 'QUEUE'; see queen push --help"),
         (["pop", "q", "--no-such-flag"], "No such option: --no-such-flag"),
-        (["pop", "q", "--batch", "0"], "'--batch'"),
+        (["pop", "q", "--batch", "0"], "--batch cannot be '0'"),
         (["queues", "lst"], "'lst'"),
         (["pop", "q", "-o", "xml"], "'xml'"),
         (["pop", "q", "--url", "nonsense"], "URL 'nonsense'"),

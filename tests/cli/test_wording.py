@@ -70,6 +70,26 @@ def test_a_wrong_value_is_named_with_the_right_ones(cli: Cli, words: list[str], 
     assert ended.err.count("\n") == 1 and "`" not in ended.err
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["context", "use", "nosuch"], "queen context set nosuch --url URL"),
+        (["groups", "delete", "nosuch", "--yes"], "group 'nosuch' has no cursor on any queue"),
+        (["db", "url", "--data-dir", "nowhere"], "nowhere holds no embedded PostgreSQL"),
+        (["pop", "nosuch"], "queue 'nosuch' does not exist"),
+        (["trace", "find", "nosuch"], "see queen trace names"),
+    ],
+)
+def test_what_does_not_exist_is_named(cli: Cli, words: list[str], says: str) -> None:
+    ended = cli(*words)
+    assert (ended.code, ended.out) == (3, "") and says in ended.err, ended
+
+
+def test_a_misspelt_command_has_a_readable_hint(cli: Cli) -> None:
+    ended = cli("pusj", "q", "1")
+    assert ended.code == 2 and "'push'? See queen --help" in ended.err
+
+
 def test_every_setting_can_be_described() -> None:
     described = {describe(field.type) for field in msgspec.structs.fields(Settings)}
     assert {"text", "true or false", "a whole number from 1 on"} <= described

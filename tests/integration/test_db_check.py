@@ -382,8 +382,8 @@ def test_database_without_a_schema_is_not_called_well(empty_database_url: str) -
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        pytest.param(["--database-url", "postgresql://a/b", "--data-dir", "c"], 1, id="both"),
-        pytest.param(["--data-dir", f"no-such-directory-{uuid4()}"], 1, id="no cluster"),
+        pytest.param(["--database-url", "postgresql://a/b", "--data-dir", "c"], 2, id="both"),
+        pytest.param(["--data-dir", f"no-such-directory-{uuid4()}"], 3, id="no cluster"),
         pytest.param(["--database-url", "postgresql://nobody@127.0.0.1:1/none"], 4, id="nobody"),
         pytest.param(["--no-such-flag"], 2, id="usage"),
     ],

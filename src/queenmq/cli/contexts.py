@@ -37,9 +37,10 @@ class Contexts(msgspec.Struct, forbid_unknown_fields=True):
     def named(self, name: str) -> Server:
         """The server of a context."""
         if name not in self.contexts:
-            known = ", ".join(sorted(self.contexts)) or "none"
+            known = ", ".join(sorted(self.contexts)) or "none yet"
             raise NothingThere(
-                f"context {name!r} does not exist; there is {known}, or add it by queen context set"
+                f"context {name!r} does not exist (known: {known}); add it with"
+                f" queen context set {name} --url URL"
             )
         return self.contexts[name]
 

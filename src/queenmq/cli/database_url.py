@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from queenmq import settings
-from queenmq.cli.exits import UsageProblem
+from queenmq.cli.exits import NothingThere, UsageProblem
 from queenmq.errors import SettingsError
 
 
@@ -26,6 +26,14 @@ def find_url(database_url: str | None, data_dir: str | None) -> str:
     loaded = load_settings({"database_url": database_url, "data_dir": data_dir})
     if loaded.database_url is not None and data_dir is None:
         return loaded.database_url
-    from queenmq.storage.embedded import read_url
+    return embedded_url(loaded.data_dir)
 
-    return read_url(Path(loaded.data_dir))
+
+def embedded_url(data_dir: str, *, socket: bool = False) -> str:
+    """The URL of the embedded PostgreSQL of a data directory."""
+    from queenmq.storage.embedded import NoClusterFound, read_url
+
+    try:
+        return read_url(Path(data_dir), socket=socket)
+    except NoClusterFound as error:
+        raise NothingThere(str(error)) from error

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from queenmq.cli.database_url import find_url, load_settings
+from queenmq.cli.database_url import embedded_url, find_url, load_settings
 from queenmq.cli.exits import FOUND, UsageProblem
 from queenmq.cli.output import Column, Output
 from queenmq.cli.session import command
@@ -41,10 +40,8 @@ def url(
 
     Example: queen db url --data-dir ./queen-data
     """
-    from queenmq.storage.embedded import read_url
-
     loaded = load_settings({"data_dir": data_dir})
-    print(read_url(Path(loaded.data_dir), socket=socket))
+    print(embedded_url(loaded.data_dir, socket=socket))
 
 
 @app.command()

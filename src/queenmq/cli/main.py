@@ -110,7 +110,8 @@ def _refuse(error: typer.TyperException, arguments: Sequence[str]) -> int:
     where = ctx.command_path if ctx is not None else "queen"
     number = wrong_number(getattr(error, "param", None), arguments)
     text = number or " ".join(error.format_message().split()).rstrip(".")
-    return _told(f"{text}; see {where} --help", error.exit_code)
+    see = f"See {where} --help" if text.endswith("?") else f"see {where} --help"
+    return _told(f"{text}{' ' if text.endswith('?') else '; '}{see}", error.exit_code)
 
 
 def _told(line: str, code: int) -> int:

@@ -41,7 +41,7 @@ class Line(NamedTuple):
         content.decode()
         checked = cut_out(content)[0] if is_message else content
         try:
-            _GRAMMAR.decode(b'{"line":' + checked + b"}")
+            _GRAMMAR.decode(checked)
         except RecursionError:
             raise msgspec.DecodeError("nested too deeply; stay below 900 levels") from None
         return cls(number, content)
@@ -55,11 +55,8 @@ class Line(NamedTuple):
             raise UsageProblem(f"line {self.number} cannot be read ({error})") from None
 
 
-class _Wrapped(msgspec.Struct):
-    line: msgspec.Raw
-
-
-_GRAMMAR = msgspec.json.Decoder(_Wrapped)
+#: Looks at the grammar alone.
+_GRAMMAR = msgspec.json.Decoder(msgspec.Raw)
 
 
 @contextlib.contextmanager

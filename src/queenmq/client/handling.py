@@ -55,7 +55,7 @@ class Handling:
             while not self._is_stopping() and (message := lanes.next()) is not None:
                 misfit = self.misfit(message)
                 if misfit is not None:
-                    await self._refuse(message, message, misfit, lanes, acker)
+                    await self._refuse(message, misfit, lanes, acker)
                     continue
                 try:
                     await self._call([message], message)
@@ -75,14 +75,14 @@ class Handling:
                 await release(settler, lanes.rest())
 
     async def _refuse(
-        self, argument: Any, message: Message[Any], misfit: ValueError, lanes: Lanes, acker: Acker
+        self, message: Message[Any], misfit: ValueError, lanes: Lanes, acker: Acker
     ) -> None:
         """Fail the message in hand, which the handler cannot be given.
 
         Also where the handler acks for itself: it does not get to see this one.
         """
         if self._on_error is not None:
-            await called(self._on_error, argument, misfit)
+            await called(self._on_error, message, misfit)
             lanes.settle()
             return
         log_misfit(message, misfit)
