@@ -100,30 +100,11 @@ class App:
             [
                 _route("/api/v1/transaction", transactions.transaction, "POST"),
                 _route("/api/v1/lease/{lease_id:name}/extend", transactions.extend, "POST"),
-                _route("/api/v1/configure", queues.configure, "POST"),
-                _route("/api/v1/resources/queues", resources.queues, "GET"),
-                _PartitionRoute(
-                    "/api/v1/resources/queues/{queue:name}/partitions/{partition:name}",
-                    _Endpoint({"DELETE": queues.delete_partition}),
-                ),
-                _routes(
-                    "/api/v1/resources/queues/{queue:name}",
-                    GET=resources.queue,
-                    DELETE=queues.delete,
-                ),
-                _route("/api/v1/resources/namespaces", resources.namespaces, "GET"),
-                _route("/api/v1/resources/tasks", resources.tasks, "GET"),
+                *_queue_routes(queues, resources),
                 _route("/api/v1/analytics/retention", retention.show, "GET"),
                 *_group_routes(groups),
-                _route("/api/v1/queues/{queue:name}/clear", queues.clear, "DELETE"),
                 *_inspection_routes(inspection),
-                _route("/api/v1/operations", operations.list, "GET"),
-                _route("/api/v1/operations/stats", operations.stats, "GET"),
-                _route("/api/v1/operations/aside", aside.list, "GET"),
-                _route("/api/v1/operations/retry", aside.retry, "POST"),
-                _route("/api/v1/operations/{operation_id}", operations.show, "GET"),
-                _route("/api/v1/operations/{operation_id}/retry", operations.retry, "POST"),
-                _route("/api/v1/operations/{operation_id}/discard", operations.discard, "POST"),
+                *_operation_routes(operations, aside),
                 _route("/api/v1/analytics/pipeline", pipeline.runs, "GET"),
                 _route("/api/v1/analytics/pipeline/{table:name}", pipeline.table, "GET"),
                 _routes("/api/v1/system/maintenance", GET=system.show, POST=system.switch),
@@ -188,6 +169,36 @@ class App:
     async def _unknown(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = f"there is no {scope['path'][:200]!r} here; see the API page for the routes"
         await json_answer({"error": error}, 404)(scope, receive, send)
+
+
+def _queue_routes(queues: QueueRoutes, resources: ResourceRoutes) -> list[Route]:
+    """Longest paths first, because a name may hold slashes."""
+    queue = "/api/v1/resources/queues/{queue:name}"
+    return [
+        _route("/api/v1/configure", queues.configure, "POST"),
+        _route("/api/v1/resources/queues", resources.queues, "GET"),
+        _PartitionRoute(
+            queue + "/partitions/{partition:name}", _Endpoint({"DELETE": queues.delete_partition})
+        ),
+        _routes(queue, GET=resources.queue, DELETE=queues.delete),
+        _route("/api/v1/resources/namespaces", resources.namespaces, "GET"),
+        _route("/api/v1/resources/tasks", resources.tasks, "GET"),
+        _route("/api/v1/queues/{queue:name}/clear", queues.clear, "DELETE"),
+    ]
+
+
+def _operation_routes(operations: OperationRoutes, aside: AsideRoutes) -> list[Route]:
+    """Longest paths first, because an id may be any word."""
+    operation = "/api/v1/operations/{operation_id}"
+    return [
+        _route("/api/v1/operations", operations.list, "GET"),
+        _route("/api/v1/operations/stats", operations.stats, "GET"),
+        _route("/api/v1/operations/aside", aside.list, "GET"),
+        _route("/api/v1/operations/retry", aside.retry, "POST"),
+        _route(operation, operations.show, "GET"),
+        _route(operation + "/retry", operations.retry, "POST"),
+        _route(operation + "/discard", operations.discard, "POST"),
+    ]
 
 
 def _group_routes(groups: GroupRoutes) -> list[Route]:

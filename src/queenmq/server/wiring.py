@@ -83,39 +83,9 @@ class Broker:
         )
         self._subscriptions = Subscriptions(store)
         registry = CollectorRegistry()
-        limits = pop_limits(settings)
-        metrics = PopMetrics(registry, slots=limits.slots)
-        self._leases = LeaseService(
-            store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
-        )
-        self._pop = PopService(
-            store,
-            self._leases,
-            self._catalogue,
-            metrics,
-            limits,
-            on_returned=lambda queue: self._wake.tell(queue),
-        )
+        self._make_pop(store, registry)
         self._make_push(store, registry)
-        self._ack = AckService(
-            store,
-            calls_max=settings.ack_calls_max,
-            rows_max=settings.ack_rows_max,
-            waiting_max=settings.load_ack_queue_max,
-            lock_timeout_ms=settings.push_lock_timeout_ms,
-            wait_ms=settings.push_wait_ms,
-            on_freed=self._freed,
-        )
-        self._transactions = TransactionService(
-            store,
-            self._catalogue,
-            lock_timeout_ms=settings.push_lock_timeout_ms,
-            wait_ms=settings.push_wait_ms,
-            queue_max=self._queue_max,
-            on_pushed=self._pushed,
-            on_queued=self._processor.tell,
-            on_freed=self._freed,
-        )
+        self._make_acks(store)
         self._load = make_load_manager(
             settings,
             self._database,
@@ -152,6 +122,46 @@ class Broker:
         )
         self._database.watch.on_change = self._database_changed
         self._make_app(admin, registry)
+
+    def _make_pop(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
+        """Make the pop path and the leases that it hands back."""
+        settings = self._settings
+        limits = pop_limits(settings)
+        metrics = PopMetrics(registry, slots=limits.slots)
+        self._leases = LeaseService(
+            store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
+        )
+        self._pop = PopService(
+            store,
+            self._leases,
+            self._catalogue,
+            metrics,
+            limits,
+            on_returned=lambda queue: self._wake.tell(queue),
+        )
+
+    def _make_acks(self, store: PostgresMessageStore) -> None:
+        """Make the paths of acks and transactions."""
+        settings = self._settings
+        self._ack = AckService(
+            store,
+            calls_max=settings.ack_calls_max,
+            rows_max=settings.ack_rows_max,
+            waiting_max=settings.load_ack_queue_max,
+            lock_timeout_ms=settings.push_lock_timeout_ms,
+            wait_ms=settings.push_wait_ms,
+            on_freed=self._freed,
+        )
+        self._transactions = TransactionService(
+            store,
+            self._catalogue,
+            lock_timeout_ms=settings.push_lock_timeout_ms,
+            wait_ms=settings.push_wait_ms,
+            queue_max=self._queue_max,
+            on_pushed=self._pushed,
+            on_queued=self._processor.tell,
+            on_freed=self._freed,
+        )
 
     def _make_push(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
         """The push path with what it falls back on: operation queue, spool, maintenance."""

@@ -23,6 +23,7 @@ def head(coding: str) -> Head:
     ("coding", "body"),
     [("gzip", gzip.compress(b"abc")), ("GZIP", gzip.compress(b"abc")),
      ("deflate", zlib.compress(b"abc")), ("identity", b"abc")],
+    ids=["gzip", "upper case", "deflate", "identity"],
 )  # fmt: skip
 def test_a_body_is_decoded(coding: str, body: bytes) -> None:
     assert decode_body(head(coding), body, 100) == b"abc"
