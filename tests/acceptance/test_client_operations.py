@@ -98,7 +98,7 @@ async def test_operators_list_retry_and_discard_from_the_command_line(
         shown = await asyncio.to_thread(_ops, broker.url, "show", failed, "-o", "json")
         assert json.loads(shown.stdout)["retryCount"] == 3
         refused = await asyncio.to_thread(_ops, broker.url, "retry", second["operationId"])
-        assert refused.returncode == 1 and "only a failed one can retry" in refused.stderr
+        assert refused.returncode == 1 and "only a failed one can be retried" in refused.stderr
 
         await allow_payloads(database)
         retried = await asyncio.to_thread(_ops, broker.url, "retry", failed)
@@ -119,7 +119,7 @@ async def test_a_discarded_operation_lets_the_others_go(
         done = await asyncio.to_thread(_ops, broker.url, "discard", "--yes", first["operationId"])
         assert done.stdout == f"operation {first['operationId']} is discarded\n"
         await wait_for_status(database, second["operationId"], "completed")
-        with pytest.raises(RequestFailed, match="only a failed one can discard"):
+        with pytest.raises(RequestFailed, match="is discarded; only one that is not stored"):
             await queen.admin.discard_operation(first["operationId"])
         stats = await asyncio.to_thread(_ops, broker.url, "stats", "-o", "json")
         assert json.loads(stats.stdout)["byStatus"]["discarded"]["operations"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +20,14 @@ from queenmq.storage.operation_store import PostgresOperationStore
 from queenmq.storage.spool import SpoolStats
 
 _STATUSES = ("pending", "processing", "completed", "failed", "discarded")
+#: By action: the statuses it changes, as settle_operation says, and that rule in words.
+_SETTLED = {
+    "retry": (("failed",), "only a failed one can be retried"),
+    "discard": (
+        ("pending", "processing", "failed"),
+        "only one that is not stored yet can be discarded",
+    ),
+}
 
 
 class OperationRoutes:
@@ -84,27 +92,22 @@ class OperationRoutes:
 
     async def retry(self, request: Request) -> Response:
         """Let a failed operation run again."""
-        answer = await self._settle(request, "retry", "pending", ("failed",))
+        answer = await self._settle(request, "retry", "pending")
         self._on_retry()
         return answer
 
     async def discard(self, request: Request) -> Response:
         """Drop an operation that is not stored yet, with what it would have pushed."""
-        allowed = ("pending", "processing", "failed")
-        return await self._settle(request, "discard", "discarded", allowed)
+        return await self._settle(request, "discard", "discarded")
 
-    async def _settle(
-        self, request: Request, action: str, becomes: str, allowed: Collection[str]
-    ) -> Response:
+    async def _settle(self, request: Request, action: str, becomes: str) -> Response:
         operation_id = check_uuid("operationId", request.path_params["operation_id"])
         status = await self._store.settle(operation_id, action)
         if status is None:
             raise _unknown(operation_id)
+        allowed, rule = _SETTLED[action]
         if status not in allowed:
-            raise Conflict(
-                f"operation {operation_id} is {status}; {action} works while it is"
-                f" {' or '.join(allowed)}"
-            )
+            raise Conflict(f"operation {operation_id} is {status}; {rule}")
         return json_answer({"id": str(operation_id), "status": becomes})
 
 
