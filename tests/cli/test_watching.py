@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from queenmq.cli.top import Sample, view
+from queenmq.version import VERSION
 from tests.support.broker import unique
 from tests.support.command_line import Cli, on_terminal
 
@@ -116,7 +117,7 @@ def test_bench_measures_every_scenario_and_leaves_nothing(cli: Cli, tmp_path: Pa
     assert names == ["push", "pop", "push-pop", "latency"]
     assert all(one["messages"] > 0 and one["milliseconds"]["p50"] > 0 for one in report["results"])
     assert report["results"][1]["messages"] <= 50
-    assert report["client"]["cpus"] and report["server"] == {"url": cli.url, "version": "0.1.0"}
+    assert report["client"]["cpus"] and report["server"] == {"url": cli.url, "version": VERSION}
     assert cli("queues", "list", "--search", "queen-bench", "-o", "json").value == []
     old = tmp_path / "old.json"
     old.write_text(ended.out)

@@ -21,7 +21,7 @@ _LAST = "SELECT last_value FROM queen.partition_numbers"
 
 def _older_files(folder: str) -> list[SqlFile]:
     """The tables of the release before the numbers."""
-    return [file for file in load_folder(folder) if folder == "migrations" and file.name < "0019"]
+    return [file for file in load_folder(folder) if folder == "migrations" and file.name < "0018"]
 
 
 @pytest.fixture

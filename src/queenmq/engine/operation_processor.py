@@ -25,7 +25,6 @@ from queenmq.errors import (
     StorageFault,
     StorageRejected,
     StorageUnavailable,
-    TransactionRefused,
 )
 from queenmq.ids import random_uuid
 
@@ -41,9 +40,8 @@ _PACE_S = 0.25
 #: An operation that failed is not tried again before this; each failure doubles it.
 _DELAY_MS = 200
 _DELAY_MS_MAX = 10_000
-#: What a partition whose row is held, or whose queue is full, waits for its next try.
+#: What an operation whose partition is held waits for its next try.
 _HELD_MS = 250
-_FULL_MS = 1_000
 
 Operations = Sequence[ClaimedOperation]
 
@@ -205,8 +203,6 @@ def delay_ms(error: QueenError, runs: int) -> int:
     """How long an operation waits for its next run."""
     if isinstance(error, PartitionBusy):
         return _HELD_MS
-    if isinstance(error, TransactionRefused):
-        return _FULL_MS
     return min(_DELAY_MS << runs, _DELAY_MS_MAX)
 
 
