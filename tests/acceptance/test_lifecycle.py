@@ -230,7 +230,7 @@ def test_bad_setting_stops_the_start_with_a_sentence_that_names_it(
 ) -> None:
     home = ["--data-dir", str(tmp_path / "data")]
     ended = _run("serve", *home, *arguments, **{"QUEEN_PORT": "0", **environ})
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
     assert line.startswith("queen: ")
     for word in named:
@@ -242,7 +242,7 @@ def test_bad_setting_stops_the_start_with_a_sentence_that_names_it(
 def test_unknown_key_in_the_config_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "queen.toml").write_text("prot = 6632\n")
     ended = _run("serve", "--config", str(tmp_path / "queen.toml"))
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "prot" in ended.stderr and "Traceback" not in ended.stderr
 
 
@@ -260,7 +260,7 @@ def test_port_in_use_is_named(tmp_path: Path) -> None:
 
 def test_url_of_a_data_directory_without_a_server_is_refused(tmp_path: Path) -> None:
     ended = _run("db", "url", "--data-dir", str(tmp_path / "nothing"))
-    assert ended.returncode == 1
+    assert ended.returncode == 3
     (line,) = ended.stderr.splitlines()
     assert line.startswith("queen: ") and "nothing" in line
 

@@ -70,7 +70,7 @@ def test_top_prints_once_for_scripts(cli: Cli, queue: str) -> None:
     (row,) = [one for one in report["queues"] if one["queue"] == queue]
     assert (row["messages"], row["leased"], row["pushedPerSecond"]) == (6, 2, 0)
     (group,) = [one for one in report["groups"] if one["queue"] == queue]
-    assert (group["group"], group["lag"]) == ("g", 5)
+    assert (group["group"], group["lag"]) == ("g", 6)
     text = cli.ok("top", "--once", "--interval", "0.2", "-n", "1000")
     assert queue in text and "PUSHED/S" in text
 

@@ -44,7 +44,7 @@ def place(broker: BrokerProcess) -> Iterator[Place]:
 
 #: A use of every command that prints a table or a block; those of other groups print sentences.
 SHOWN = [
-    "queues list", "queues show QUEUE", "partitions QUEUE", "groups list", "lag",
+    "queues list", "queues show QUEUE", "partitions list QUEUE", "groups list", "lag", "ops aside",
     "groups show a-group-with-a-name", "messages list QUEUE", "tail QUEUE -n 0",
     "messages show PARTITION_ID TRANSACTION_ID", "trace show PARTITION_ID TRANSACTION_ID",
     "trace find QUEUE", "trace names", "dlq list QUEUE", "dlq show QUEUE TRANSACTION_ID",
@@ -97,7 +97,8 @@ def test_every_command_is_shown_or_prints_sentences() -> None:
         "queen messages bury", "queen messages delete", "queen dlq retry", "queen dlq purge",
         "queen ops retry", "queen ops discard", "queen maintenance on", "queen maintenance off",
         "queen context set", "queen context use", "queen context delete", "queen db url",
-        "queen db migrate", "queen db check", "queen db resync-lookup",
+        "queen db migrate", "queen db check", "queen db resync-lookup", "queen db finish-upgrade",
+        "queen partitions delete",
     }  # fmt: skip
     # With a database, in tests/cli/test_inspection.py; and an operation, which has to fail first.
     elsewhere = {"queen db vacuum-report", "queen ops show"}

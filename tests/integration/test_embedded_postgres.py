@@ -256,6 +256,7 @@ class TestFailures:
             "queenmq.storage.embedded.keeper",
             "queenmq.storage.embedded.keeper_decisions",
             "queenmq.storage.embedded.postmaster",
+            "queenmq.version",
         }
 
 

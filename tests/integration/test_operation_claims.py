@@ -371,8 +371,8 @@ async def test_the_depth_leaves_out_what_waits_for_a_person(database: asyncpg.Co
     await fail_for_good(database)
     await enqueue(database, b, 1)
     count = load_queries("operations")["count_waiting_operations"]
-    waiting, oldest_s = await database.fetchrow(count)
-    assert waiting == 1 and oldest_s >= 0
+    waiting, oldest_s, failed = await database.fetchrow(count)
+    assert (waiting, failed) == (1, 1) and oldest_s >= 0
 
 
 async def test_nothing_is_left_in_the_index_of_waiting_operations(

@@ -40,7 +40,7 @@ def list_(
 
     The word list may be left out.
 
-    Example: queen partitions orders --pending
+    Example: queen partitions list orders --pending
     """
     found: list[dict[str, Any]] = session.queen.admin.get_queue(queue)["partitions"]
     if pending:

@@ -37,6 +37,8 @@ class PartitionRef:
     namespace: str
     task: str
     is_encrypted: bool
+    #: What ids of its messages have in places 15 to 25.
+    id_digits: str = ""
 
 
 @dataclass(slots=True)

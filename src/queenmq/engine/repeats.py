@@ -30,9 +30,14 @@ def names_message_ids(call: PushCall) -> bool:
     """Whether an id looks like that of a message of its partition.
 
     A message without a transaction id goes by its message id, which no index knows. The layout is
-    that of the SQL function message_id.
+    that of the SQL function message_id; ids of release 0.1.0 held bits of the partition's id.
     """
     return any(
-        given is not None and given[15:18] == ref.id_text[:3] and given[20:23] == ref.id_text[3:6]
+        given is not None
+        and given != ""
+        and (
+            given[15:26] == ref.id_digits
+            or (given[15:18] == ref.id_text[:3] and given[20:23] == ref.id_text[3:6])
+        )
         for given, ref in zip(call.items.transaction_ids or (), call.refs, strict=False)
     )

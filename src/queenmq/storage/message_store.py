@@ -287,7 +287,17 @@ def _partition_ref(row: Record) -> PartitionRef:
         namespace=row["namespace"],
         task=row["task"],
         is_encrypted=row["is_encrypted"],
+        id_digits=_id_digits(row["number"]),
     )
+
+
+def _id_digits(number: int | None) -> str:
+    """Return what the SQL function id_prefix makes of a partition's number: digits 15 to 25."""
+    if number is None:
+        # Deleted meanwhile; a push to it makes it anew.
+        return ""
+    low = number & 0xFFFFF
+    return f"{number >> 20 & 0xFFF:03x}-{8 | number >> 32:x}{low >> 8:03x}-{low & 0xFF:02x}"
 
 
 def _push_columns(items: PushItems, refs: Sequence[PartitionRef]) -> list[Any]:

@@ -109,9 +109,7 @@ async def test_an_operation_that_always_fails_is_run_as_often_as_allowed() -> No
     assert not lines.stored
 
 
-@pytest.mark.parametrize(
-    "error", [PartitionBusy("held"), PartitionGone("gone")]
-)
+@pytest.mark.parametrize("error", [PartitionBusy("held"), PartitionGone("gone")])
 async def test_what_is_not_the_fault_of_the_data_is_not_counted(error: QueenError) -> None:
     lines = make_lines(1, 1)
     _fails(lines, 1, error=error)

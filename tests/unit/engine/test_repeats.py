@@ -16,7 +16,14 @@ _OTHER = UUID("00000000-f2e5-449e-bc21-cc7b1b1f2aaa")
 def make_call(*given: str | None, partition_id: UUID = _PARTITION) -> PushCall:
     key = PartitionKey("orders", "p")
     ref = PartitionRef(
-        key, partition_id, str(partition_id), UUID(int=1), namespace="", task="", is_encrypted=False
+        key,
+        partition_id,
+        str(partition_id),
+        UUID(int=1),
+        namespace="",
+        task="",
+        is_encrypted=False,
+        id_digits="001-9203-04" if partition_id == _PARTITION else "001-9203-05",
     )
     items = PushItems(
         keys=[key] * len(given), payloads=["1"] * len(given), transaction_ids=list(given) or None
@@ -28,6 +35,10 @@ def make_call(*given: str | None, partition_id: UUID = _PARTITION) -> PushCall:
     ("given", "is_needed"),
     [
         # The id of a message of this partition, as the SQL function message_id makes it.
+        ("01a1e15f-36bb-7001-9203-040000000001", True),
+        ("01a1e15f-36bb-7001-9203-060000000001", False),
+        ("01a1e15f-36bb-7001-a203-040000000001", False),
+        # ... and as release 0.1.0 made it.
         ("01a1e15f-36bb-7c3c-8182-b70000000001", True),
         ("01a1e15f-36bb-7c3d-8182-b70000000001", False),
         ("01a1e15f-36bb-7c3c-8183-b70000000001", False),

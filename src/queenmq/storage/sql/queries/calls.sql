@@ -3,11 +3,11 @@ SELECT message_ids, outcomes, positions
 FROM queen.push_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: ensure_partitions
-SELECT * FROM queen.ensure_partitions($1, $2, $3);
+SELECT e.*, queen.partition_number(e.partition_id) AS number FROM queen.ensure_partitions($1, $2, $3) e;
 
 -- name: find_partitions
 SELECT u.queue_name, u.partition_name, p.id AS partition_id, q.id AS queue_id, q.namespace::text, q.task::text,
-       q.encryption_enabled AS is_encrypted
+       q.encryption_enabled AS is_encrypted, queen.partition_number(p.id) AS number
 FROM unnest($1::text[], $2::text[]) AS u (queue_name, partition_name)
 JOIN queen.queues q ON q.name = u.queue_name
 -- By both columns of the index: a plan made while a queue was small is kept when it has grown.
