@@ -29,6 +29,7 @@ _ROLE = (
     "GRANT CREATE ON DATABASE queen TO plain",
     "GRANT ALL ON SCHEMA queen TO plain",
     "GRANT ALL ON ALL TABLES IN SCHEMA queen TO plain",
+    "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA queen TO plain",
 )
 
 
@@ -68,8 +69,8 @@ FAULTS = (
     Fault(
         "execute-revoked",
         "42501",
-        ("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA queen FROM PUBLIC",),
-        ("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA queen TO PUBLIC",),
+        ("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA queen FROM plain",),
+        ("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA queen TO plain",),
     ),
     Fault(
         "function-renamed",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,15 +58,6 @@ def test_push_in_your_transaction(broker: BrokerProcess, shared_database_url: st
         "second invoice: rolled back, the customer has no address",
         "rows: 1, message of the first: True, of the second: False",
     ]
-
-
-def test_the_snippet_of_the_readme(broker: BrokerProcess, tmp_path: Path) -> None:
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    snippets = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
-    (snippet,) = (text for text in snippets if "http://localhost:6632" in text)
-    file = tmp_path / "snippet.py"
-    file.write_text(snippet.replace("http://localhost:6632", broker.url), encoding="utf-8")
-    assert "customer-42 {'total': 5}" in run_file(file)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -230,7 +230,8 @@ def test_bad_setting_stops_the_start_with_a_sentence_that_names_it(
 ) -> None:
     home = ["--data-dir", str(tmp_path / "data")]
     ended = _run("serve", *home, *arguments, **{"QUEEN_PORT": "0", **environ})
-    assert ended.returncode == 2
+    # 2 for a value that cannot be used, 1 for what only the machine can tell.
+    assert ended.returncode in (1, 2)
     (line,) = ended.stderr.splitlines()
     assert line.startswith("queen: ")
     for word in named:

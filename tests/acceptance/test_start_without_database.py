@@ -70,7 +70,7 @@ async def test_broker_becomes_whole_when_the_database_comes(
     leave: Change, come: Change, workers: str, server: OwnPostgres, start: StartBroker
 ) -> None:
     # A database that no broker has seen yet.
-    await server.execute("CREATE DATABASE fresh")
+    await server.execute("CREATE DATABASE fresh OWNER queen")
     await leave(server)
     broker = await asyncio.to_thread(start, server.url_of("fresh"), "--workers", workers)
     async with Producers([broker.url], unique(), 4) as producers:

@@ -58,6 +58,9 @@ class RecordingTransport(asyncio.Transport):
     def write_eof(self) -> None:
         self.has_ended = True
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         assert self.is_reading
         self.is_reading = False

@@ -152,12 +152,11 @@ def cloned(path: Path, starter: Block) -> Iterator[Folder]:
 
 
 def _make_environment(path: Path) -> None:
-    """The .venv of the run under the newcomer's folder, with nothing to install."""
+    """Make a .venv that looks like make's, with nothing to install, and leads to that of the run.
+
+    Not a link to it: make would install into it when it is older than pyproject.toml.
+    """
     home = Path(sys.prefix)
-    if (home / ".ready-dev").exists():
-        (path / ".venv").symlink_to(home)
-        return
-    # An environment that make did not make: one that looks like make's, and leads there.
     binaries = path / ".venv" / "bin"
     binaries.mkdir(parents=True)
     for name in ("queen", "python"):

@@ -19,7 +19,16 @@ Freed = Callable[[UUID, PartitionKey, str], None]
 class AckEntry:
     """One ack request on its way through a call."""
 
-    __slots__ = ("arrived_ms", "deadline_ms", "diverts", "future", "items", "keys", "weight")
+    __slots__ = (
+        "arrived_ms",
+        "attempts",
+        "deadline_ms",
+        "diverts",
+        "future",
+        "items",
+        "keys",
+        "weight",
+    )
 
     def __init__(
         self, items: Sequence[AckItem], future: asyncio.Future[list[AckResult]], *, wait_ms: int
@@ -27,6 +36,7 @@ class AckEntry:
         self.arrived_ms = now_ms()
         self.deadline_ms = self.arrived_ms + wait_ms
         self.diverts = 0
+        self.attempts = 0
         self.items = items
         self.future = future
         self.weight = len(items)

@@ -12,7 +12,7 @@ from typing import Any, Generic
 
 from queenmq.engine.batcher import Batcher
 from queenmq.engine.dispatcher import Dispatcher
-from queenmq.engine.lanes import L, Lanes
+from queenmq.engine.lanes import L, Lanes, still_ours
 from queenmq.errors import PartitionBusy, QueenError
 
 #: A request whose calls fail this often although none of its rows is found held waits apart, too:
@@ -80,10 +80,11 @@ class LanedCalls(Generic[L]):
         entries = [entry for entry in batch if not self._lanes.join(entry)]
         if not entries:
             return
+        left = still_ours(entries)
         try:
             await self._run_entries(entries, self._lock_timeout_ms)
         except PartitionBusy:
-            await self._divert([entry for entry in entries if not entry.future.done()])
+            await self._divert(left())
 
     async def _divert(self, entries: list[L]) -> None:
         """Move the requests of held rows to lanes; all others go again, before later ones."""

@@ -26,6 +26,8 @@ class LaneEntry(Entry, Protocol):
 
     #: How often a call with it failed without a sign of which row was held.
     diverts: int
+    #: How often it was aimed anew; who does that also puts it back, see LanedCalls.put_back.
+    attempts: int
 
     @property
     def keys(self) -> set[Any]: ...
@@ -54,6 +56,17 @@ def next_try_ms(*, lanes: int, calls_max: int, left_ms: float, is_shared: bool) 
         return _TRY_MS_MIN
     fair_ms = _TRY_MS_MAX * calls_max / max(lanes, 1)
     return int(max(_TRY_MS_MIN, min(_TRY_MS_MAX, fair_ms, left_ms)))
+
+
+def still_ours(batch: Sequence[L]) -> Callable[[], list[L]]:
+    """Tell later which of these are neither answered nor put back by who aimed them anew."""
+    attempts = [entry.attempts for entry in batch]
+
+    def left() -> list[L]:
+        pairs = zip(batch, attempts, strict=True)
+        return [one for one, was in pairs if not one.future.done() and one.attempts == was]
+
+    return left
 
 
 class Lanes(Generic[L]):
@@ -144,6 +157,7 @@ class Lanes(Generic[L]):
             left_ms=batch[0].deadline_ms - now_ms(),
             is_shared=is_shared,
         )
+        left = still_ours(batch)
         try:
             if is_shared and await self._is_busy(key):
                 await asyncio.sleep(wait_ms / 1000)
@@ -154,7 +168,7 @@ class Lanes(Generic[L]):
         except QueenError as error:
             for entry in batch:
                 entry.fail(error)
-        lane.extendleft(entry for entry in reversed(batch) if not entry.future.done())
+        lane.extendleft(reversed(left()))
 
     async def _is_busy(self, key: Any) -> bool:
         """Whether a try would hold the other rows of its request while it waits for this one."""

@@ -26,6 +26,7 @@ class _Entry:
     def __init__(self, *, wait_ms: int) -> None:
         self.deadline_ms = now_ms() + wait_ms
         self.diverts = 0
+        self.attempts = 0
 
     def still_held(self, key: object) -> PartitionBusy:
         return PartitionBusy(

@@ -156,12 +156,14 @@ class TransactionService:
 
     async def _look_up_again(self, entry: TransactionEntry) -> None:
         self._catalogue.forget(entry.items.pushes.keys)
-        entry.attempts += 1
-        if entry.attempts >= _ATTEMPTS_MAX:
+        if entry.attempts + 1 >= _ATTEMPTS_MAX:
             raise StorageUnavailable(
                 "a queue of this transaction is deleted again and again; try again"
             )
-        entry.set_refs(await self._catalogue.ensure(entry.items.pushes.keys))
+        # PartitionBusy leaves it with whoever runs it; only one that is put back counts as aimed.
+        refs = await self._catalogue.ensure(entry.items.pushes.keys)
+        entry.attempts += 1
+        entry.set_refs(refs)
         self._calls.put_back([entry])
 
     def _committed(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:

@@ -58,7 +58,7 @@ class Circumstances(NamedTuple):
 
 def judge(now: Circumstances, now_ms: float) -> dict[str, Capability]:
     """Say for each kind of request what becomes of it."""
-    found = {"push": _judge_push(now)}
+    found = {"push": _judge_push(now, now_ms)}
     for name, kinds in _CALLS.items():
         found[name] = _judge_calls(now, kinds, now_ms)
     if now.is_pop_paused and found["pop"].is_well:
@@ -66,10 +66,15 @@ def judge(now: Circumstances, now_ms: float) -> dict[str, Capability]:
     return found
 
 
-def _judge_push(now: Circumstances) -> Capability:
+def _judge_push(now: Circumstances, now_ms: float) -> Capability:
     trouble = now.outage or _trouble_of_pushes(now)
     is_spooling = trouble is not None or now.is_push_paused or now.spooled > 0
     if not is_spooling:
+        # A fault keeps no push out of the database for the spool: it is told to the caller.
+        failure = now.failures.get(OperationType.PUSH)
+        is_fault = failure is not None and failure.reason == "fault"
+        if failure is not None and is_fault and now_ms - failure.at_ms < _FAILURE_MS:
+            return Capability("refused", "fault", is_well=False)
         return Capability("stored")
     if now.spool_trouble is not None:
         return Capability("refused", now.spool_trouble, is_well=False)

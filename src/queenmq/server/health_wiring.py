@@ -35,7 +35,9 @@ def make_health(
             is_pop_paused=maintenance.is_pop,
             spooled=spool_stats().pending_records,
             drain_trouble=_reason_of(spool.drain_error) if spool.drain_error else None,
-            spool_trouble=_spool_trouble(spool, spool_stats()),
+            spool_trouble=_spool_trouble(
+                spool, spool_stats(), is_blocked=is_down() or spool.is_buffering
+            ),
         )
 
     return HealthRoutes(store, circumstances=gather, spool_stats=spool_stats, problems=problems)
@@ -48,9 +50,10 @@ def _reason_of(error: Exception | None) -> str:
     return error.reason if isinstance(error, StorageUnavailable) else "failed"
 
 
-def _spool_trouble(spool: PushSpool, stats: SpoolStats) -> str | None:
+def _spool_trouble(spool: PushSpool, stats: SpoolStats, *, is_blocked: bool) -> str | None:
     """Say why no push is kept on disk; None while pushes are."""
-    if stats.is_stuck:
+    # In an outage and in maintenance pushes are kept behind what is stuck, see PushSpool.take.
+    if stats.is_stuck and not is_blocked:
         return "fault"
     if spool.keep_error is None:
         return None

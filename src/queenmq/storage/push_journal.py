@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -35,7 +36,7 @@ class KeptPush(NamedTuple):
 
     body: bytes
     items: PushItems | None
-    position: Position
+    position: Hashable
 
 
 class KeptPushes(NamedTuple):
@@ -119,7 +120,9 @@ class SpoolJournal:
     async def read(self, *, records_max: int, bytes_max: int) -> KeptPushes:
         batch = await self._spool.read(records_max=records_max, bytes_max=bytes_max)
         pairs = zip(batch.bodies, batch.positions, strict=True)
-        return KeptPushes([KeptPush(body, _decode(body), end) for body, end in pairs], batch.end)
+        # Both directories of a pair may have a record at the same place.
+        records = [KeptPush(body, _decode(body), (end, hash(body))) for body, end in pairs]
+        return KeptPushes(records, batch.end)
 
     async def advance(self, end: Position) -> None:
         await self._spool.advance(end)

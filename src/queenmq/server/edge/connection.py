@@ -61,9 +61,11 @@ class Connection(asyncio.Protocol):
         "body_bytes",
         "is_new",
         "is_reading_paused",
+        "read_at_s",
         "since_s",
         "state",
         "unread_since_s",
+        "unsent_seen",
     )  # fmt: skip
 
     def __init__(self, edge: Edge) -> None:
@@ -79,6 +81,8 @@ class Connection(asyncio.Protocol):
         self.state = State.IDLE
         self.since_s = edge.crowd.now_s
         self.unread_since_s: float | None = None
+        self.unsent_seen = 0
+        self.read_at_s = 0.0
         self.is_reading_paused = False
         self.is_new = True
         self.body_bytes = 0
@@ -96,6 +100,7 @@ class Connection(asyncio.Protocol):
         try:
             self._edge.crowd.add(self)
         except Refused as error:
+            self._edge.crowd.see_off(self)
             self._move(Event.DISMISSED)
             self._say_last(error)
 
@@ -103,7 +108,12 @@ class Connection(asyncio.Protocol):
         state = self.state
         if state is State.CLOSING:
             return
-        if state is State.WORKING or self.unread_since_s is not None:
+        if (
+            state is State.WORKING
+            or self.unread_since_s is not None
+            # `_go_on` is on its way with what came before these.
+            or (state is State.IDLE and self._ahead)
+        ):
             self._keep(data)
             return
         try:
@@ -111,6 +121,10 @@ class Connection(asyncio.Protocol):
                 self._read_body(data)
                 return
             if state is State.IDLE:
+                # Empty lines before a request are to be ignored (RFC 9112, 2.2).
+                data = data.lstrip(b"\r\n")
+                if not data:
+                    return
                 self._move(Event.BYTE)
             if self._ahead:
                 self._keep(data)
@@ -147,15 +161,11 @@ class Connection(asyncio.Protocol):
         if not isinstance(self._ahead, bytearray):
             self._ahead = bytearray(self._ahead)
         self._ahead += data
-        if self.state is State.WORKING and len(self._ahead) > _AHEAD_BYTES_MAX:
+        if self.state in (State.WORKING, State.IDLE) and len(self._ahead) > _AHEAD_BYTES_MAX:
             self._pause_reading()
 
     def _read_head(self, data: bytes) -> None:
         """Read a head from the beginning of these bytes, and go on with what follows it."""
-        if data[0] in b"\r\n":
-            # Empty lines before a request are to be ignored (RFC 9112, 2.2).
-            data = bytes(data).lstrip(b"\r\n")
-            self._searched = 0
         end = data.find(_END_OF_HEAD, self._searched)
         if end < 0:
             self._check_unfinished(data)
@@ -206,20 +216,20 @@ class Connection(asyncio.Protocol):
     def _read_body(self, data: bytes) -> None:
         head, body = self._head, self._body
         assert head is not None and body is not None
-        before = self.body_bytes
         if isinstance(body, ChunkedBody):
             rest = body.feed(bytes(self._ahead) + data if self._ahead else data)
-            self.body_bytes = body.held
+            held = body.held
             is_complete = body.is_complete
             self._ahead = rest
         else:
             missing = head.length - len(body)
             body += data[:missing]
             rest = data[missing:]
-            self.body_bytes = len(body)
-            is_complete = self.body_bytes == head.length
-        self._edge.crowd.check_room(self.body_bytes - before)
-        self._edge.crowd.body_bytes += self.body_bytes - before
+            held = len(body)
+            is_complete = held == head.length
+        self._edge.crowd.check_room(held - self.body_bytes)
+        self._edge.crowd.body_bytes += held - self.body_bytes
+        self.body_bytes = held
         if is_complete:
             self._ahead = b""
             whole = body.join() if isinstance(body, ChunkedBody) else bytes(body)
@@ -237,6 +247,7 @@ class Connection(asyncio.Protocol):
         assert head is not None
         if head.is_encoded:
             body = decode_body(head, body, self._edge.reader.limits.body_bytes_max)
+            self._edge.crowd.check_room(len(body))
         self._move(Event.COMPLETE)
         self._ahead = rest
         self.is_new = False
@@ -250,14 +261,20 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Read again, and begin with what was read ahead."""
-        if self.unread_since_s is not None or self.state is not State.IDLE:
+        if self.unread_since_s is not None:
             return
-        if self.is_reading_paused and self._transport is not None:
-            self.is_reading_paused = False
-            self._transport.resume_reading()
-        if self._ahead:
+        if self._ahead and self.state is State.IDLE:
             data, self._ahead = bytes(self._ahead), b""
             self.data_received(data)
+        if self.is_reading_paused and self._transport is not None and self._has_room():
+            self.is_reading_paused = False
+            self._transport.resume_reading()
+
+    def _has_room(self) -> bool:
+        """Whether more may be read now: always what belongs to the request that is coming in."""
+        if self.unread_since_s is not None or self.state in (State.CLOSING, State.CLOSED):
+            return False
+        return self.state in (State.HEAD, State.BODY) or len(self._ahead) <= _AHEAD_BYTES_MAX
 
     def _pause_reading(self) -> None:
         if not self.is_reading_paused and self._transport is not None:
@@ -363,6 +380,11 @@ class Connection(asyncio.Protocol):
             self._forget_body()
             if self._transport is not None:
                 self._transport.close()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of its answers the client has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         """End the connection at once."""

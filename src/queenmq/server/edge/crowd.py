@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import resource
 from collections import Counter
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ _CLOSING_S = 2.0
 _BODY_GRACE_S = 10.0
 #: Of the idle connections, this share goes when room is needed: one look serves many.
 _EVICTED_SHARE = 100
+#: Refused or evicted connections that may still be open.
+_LEAVING_MAX = 256
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,13 @@ class Member(Protocol):
     is_new: bool
     body_bytes: int
 
+    #: What it has not read of its answers, now and when that last became less.
+    @property
+    def unsent_bytes(self) -> int: ...
+
+    unsent_seen: int
+    read_at_s: float
+
     def refuse(self, error: Refused) -> None: ...
     def dismiss(self) -> None: ...
     def abort(self) -> None: ...
@@ -63,6 +74,8 @@ class Crowd:
     def __init__(self, limits: CrowdLimits) -> None:
         self._limits = limits
         self._members: set[Member] = set()
+        #: Refused or evicted ones whose socket is still open: watched, but not counted.
+        self._leaving: set[Member] = set()
         self._by_address: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
         self._emptied = asyncio.Event()
@@ -88,7 +101,7 @@ class Crowd:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._emptied.wait()
-        for member in list(self._members):
+        for member in (*self._members, *self._leaving):
             member.abort()
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -118,6 +131,17 @@ class Crowd:
 
     def discard(self, member: Member) -> None:
         """Forget a connection that is gone."""
+        self._leaving.discard(member)
+        self._uncount(member)
+
+    def see_off(self, member: Member) -> None:
+        """Watch a connection that ends and takes no place any more."""
+        self._uncount(member)
+        if len(self._leaving) >= _LEAVING_MAX:
+            member.abort()
+        self._leaving.add(member)
+
+    def _uncount(self, member: Member) -> None:
         if member in self._members:
             self._members.discard(member)
             self._by_address[member.address] -= 1
@@ -150,24 +174,32 @@ class Crowd:
         evicted = idle[: len(self._members) // _EVICTED_SHARE + 1]
         for member in evicted:
             member.dismiss()
-            self.discard(member)
+            self.see_off(member)
         return bool(evicted)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_SWEEP_S)
             self.now_s = asyncio.get_running_loop().time()
-            for member in list(self._members):
-                self._judge(member)
+            for member in (*self._members, *self._leaving):
+                try:
+                    self._judge(member)
+                except Exception:
+                    logger.exception("a connection broke", extra={"event": "defect"})
+                    member.abort()
 
     def _judge(self, member: Member) -> None:
         """End a connection that takes too long for what it does."""
         limits, now_s = self._limits, self.now_s
-        if member.unread_since_s is not None and now_s - member.unread_since_s > limits.unread_s:
-            member.abort()
-            return
         took_s = now_s - member.since_s
         state = member.state
+        unsent = member.unsent_bytes
+        if member.unread_since_s is not None or (state is State.CLOSING and unsent):
+            if unsent != member.unsent_seen:
+                member.unsent_seen, member.read_at_s = unsent, now_s
+            elif now_s - max(member.read_at_s, member.since_s) > limits.unread_s:
+                member.abort()
+            return
         if state is State.WORKING:
             return
         if state is State.IDLE:

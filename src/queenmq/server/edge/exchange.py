@@ -12,6 +12,8 @@ from queenmq.server.edge.head import Head
 
 T = TypeVar("T")
 
+_GIVEN_UP = b'{"error":"the broker gave the request up because it stops; try again"}'
+
 
 class Sender(Protocol):
     """What an exchange needs of its connection."""
@@ -62,12 +64,12 @@ class Exchange:
 
     def follow(self, future: asyncio.Future[T], finish: Callable[[T], None]) -> None:
         """Call `finish` with the result of the future, or answer with its error."""
-        future.add_done_callback(functools.partial(self._settle, finish))
+        future.add_done_callback(functools.partial(self.settle, finish))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Work on the request in a task, for what has to wait more than once."""
         self.task = asyncio.get_running_loop().create_task(work)
-        self.task.add_done_callback(functools.partial(self._settle, _ignore))
+        self.task.add_done_callback(functools.partial(self.settle, _ignore))
 
     def leave(self) -> None:
         """Note that the client is gone, and tell who works for it."""
@@ -76,8 +78,10 @@ class Exchange:
         if on_left is not None:
             on_left()
 
-    def _settle(self, finish: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
+    def settle(self, finish: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
+        """Call `finish` with the result of a future that is done, or answer with its error."""
         if future.cancelled():
+            self.answer(503, _GIVEN_UP)
             return
         error = future.exception()
         if error is None:

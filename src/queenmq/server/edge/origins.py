@@ -87,7 +87,13 @@ def _is_same(origin: str, host: str) -> bool:
 
 def _is_visit(head: Head) -> bool:
     """Whether somebody followed a link: it reads a page, and the page it came from sees nothing."""
-    return head.method in ("GET", "HEAD") and head.get(b"sec-fetch-mode") == b"navigate"
+    return (
+        head.method in ("GET", "HEAD")
+        and head.get(b"sec-fetch-mode") == b"navigate"
+        and head.get(b"sec-fetch-dest") == b"document"
+        # A pop is a GET that takes messages.
+        and not head.path.startswith(b"/api/v1/pop")
+    )
 
 
 def _foreign(who: str, what: str) -> Refused:

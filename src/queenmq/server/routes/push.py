@@ -164,10 +164,8 @@ class PushRoute:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, StorageUnavailable):
             exchange.run(self._rescue(exchange, items, error))
-        elif error is not None:
-            exchange.fail(error)
         else:
-            self._answer(exchange, items, future.result())
+            exchange.settle(lambda outcome: self._answer(exchange, items, outcome), future)
 
     async def _rescue(
         self, exchange: Exchange, items: PushItems, error: StorageUnavailable

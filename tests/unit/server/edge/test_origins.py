@@ -11,8 +11,12 @@ from queenmq.server.edge.refusal import Refused
 LIMITS = HeadLimits(65_536, 1_000, 1_000, 100, 1_000)
 
 
-def head(*lines: str, host: str = "localhost:6632", method: str = "GET") -> Head:
-    text = "\r\n".join([f"{method} /a HTTP/1.1", f"Host: {host}", *lines, "", ""])
+#: What a browser adds when somebody follows a link.
+VISIT = ("Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
+
+
+def head(*lines: str, host: str = "localhost:6632", method: str = "GET", path: str = "/a") -> Head:
+    text = "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {host}", *lines, "", ""])
     return parse_head(text.encode(), LIMITS)
 
 
@@ -37,7 +41,8 @@ def is_allowed(rules: OriginRules, one: Head) -> bool:
         (("Sec-Fetch-Site: none",), True),
         (("Sec-Fetch-Site: cross-site",), False),
         (("Sec-Fetch-Site: same-site",), False),
-        (("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"), True),
+        (("Sec-Fetch-Site: cross-site", *VISIT), True),
+        (("Sec-Fetch-Site: cross-site", VISIT[0], "Sec-Fetch-Dest: iframe"), False),
     ],
 )
 def test_a_foreign_page_is_refused(lines: tuple[str, ...], allowed: bool) -> None:
@@ -45,8 +50,13 @@ def test_a_foreign_page_is_refused(lines: tuple[str, ...], allowed: bool) -> Non
 
 
 def test_a_link_may_be_followed_but_a_form_not_sent() -> None:
-    lines = ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate")
+    lines = ("Sec-Fetch-Site: cross-site", *VISIT)
     assert not is_allowed(OriginRules(), head(*lines, method="POST"))
+
+
+def test_a_link_cannot_pop() -> None:
+    pop = head("Sec-Fetch-Site: cross-site", *VISIT, path="/api/v1/pop/queue/q")
+    assert not is_allowed(OriginRules(), pop)
 
 
 def test_a_listed_page_is_allowed_and_may_read_answers() -> None:

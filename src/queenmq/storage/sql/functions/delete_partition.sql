@@ -26,7 +26,6 @@ BEGIN
     PERFORM FROM queen.operation_queue WHERE partition_id = v_id ORDER BY id FOR UPDATE;
     PERFORM FROM queen.partition_lookup WHERE partition_id = v_id FOR UPDATE;
     PERFORM FROM queen.partition_consumers WHERE partition_id = v_id ORDER BY consumer_group FOR UPDATE;
-    DELETE FROM queen.lease_partitions WHERE partition_id = v_id;
     DELETE FROM queen.partition_consumers WHERE partition_id = v_id;
     DELETE FROM queen.dead_letter_queue WHERE partition_id = v_id;
     DELETE FROM queen.message_traces WHERE partition_id = v_id;
