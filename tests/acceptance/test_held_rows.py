@@ -223,3 +223,22 @@ async def _is_refused(url: str) -> bool:
             return False
     except OSError:
         return True
+
+
+@pytest.mark.parametrize("is_transaction", [False, True], ids=["push", "transaction"])
+async def test_what_waits_for_a_deletion_is_stored_once_in_the_queue_made_anew(
+    start_broker: StartBroker, database: asyncpg.Connection, is_transaction: bool
+) -> None:
+    queue, url = unique(), start_broker().url
+    item = {"queue": queue, "partition": "p", "payload": "after"}
+    body = {"operations": [{"type": "push", "items": [item]}]} if is_transaction else {}
+    async with Wire(url) as wire, Wire(url) as waiting:
+        assert (await wire.push(queue, "before", partition="p")).status == 201
+        async with database.transaction():
+            await database.execute("SELECT queen.delete_queue($1)", queue)
+            path = "/api/v1/transaction" if is_transaction else "/api/v1/push"
+            waiting.send("POST", path, body or {"items": [item]})
+            await wait_for_waiters(database)
+        answer = await waiting.receive()
+        assert answer.status in (200, 201)
+        assert await _stored(database, queue, "p") == ['"after"']

@@ -14,7 +14,7 @@ from tests.support.operations import enqueue
 
 _TABLES = (
     "messages", "partition_lookup", "partition_consumers", "dead_letter_queue", "message_traces",
-    "removed_messages", "operation_queue", "lease_partitions", "ack_history",
+    "removed_messages", "operation_queue", "ack_history",
 )  # fmt: skip
 
 
@@ -129,3 +129,15 @@ async def test_what_was_made_anew_elsewhere_is_popped_at_once(
                 assert await api.data(queue, partition="p") == ["new"]
         finally:
             await elsewhere.close()
+
+
+async def test_a_lease_over_several_partitions_outlives_one_of_them(api: Api) -> None:
+    queue = unique()
+    for number in range(4):
+        await api.push(queue, number, partition=f"p{number}")
+    messages = await api.pop(queue, batch=4, partitions=4)
+    assert len(messages) == 4
+    for message in messages[:2]:
+        assert (await _delete(api, queue, message["partition"])).status_code == 200
+        path = f"/api/v1/lease/{messages[0]['leaseId']}/extend"
+        assert (await api.http.post(path, json={"seconds": 60})).status_code == 200

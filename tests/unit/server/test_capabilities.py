@@ -86,3 +86,10 @@ def test_failure_counts_for_its_kind_and_for_a_while(kind: OperationType, name: 
     refused = [one for one in NAMES if found[one].status == "refused"]
     assert refused == [name] and found[name].reason == "disk_full"
     assert judge(failed, NOW + 10_000)[name] == Capability("served")
+
+
+def test_a_fault_that_refuses_pushes_is_shown_while_it_is_fresh() -> None:
+    failed = {OperationType.PUSH: Failure(NOW - 1_000, "fault")}
+    found = judge(WELL._replace(failures=failed), NOW)
+    assert found["push"] == Capability("refused", "fault", is_well=False)
+    assert judge(WELL._replace(failures=failed), NOW + 60_000)["push"] == Capability("stored")

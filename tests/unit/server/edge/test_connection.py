@@ -247,3 +247,44 @@ async def test_no_bytes_break_a_connection_or_leave_anything_behind(seed: int) -
         assert set(wire.statuses) <= {100, 200, 400, 403, 408, 413, 414, 415, 417, 431, 501, 505}
         wire.leave()
         assert (len(crowd), crowd.body_bytes) == (0, 0), data
+
+
+async def test_a_flood_of_pipelined_requests_is_read_within_a_bound_and_answered() -> None:
+    wire = EdgeWire(echo)
+    sent = 0
+    while sent < 20_000:
+        if not wire.transport.is_reading:
+            await turn()
+            continue
+        wire.send(GET * 500)
+        sent += 500
+        assert len(wire.connection._ahead) < 200_000
+    while len(wire.exchanges) < sent:
+        await turn()
+    assert wire.statuses == [200] * sent
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+async def test_a_body_refused_on_its_way_leaves_the_account_as_it_was(framing: str) -> None:
+    crowd = Crowd(CROWD_LIMITS)
+    first = EdgeWire(crowd=crowd)
+    first.send(b"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 99000\r\n\r\n" + b"x" * 98_000)
+    second = EdgeWire(crowd=crowd)
+    second.send(b"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 99000\r\n\r\n" + b"x" * 98_000)
+    third = EdgeWire(crowd=crowd)
+    if framing == "length":
+        third.send(b"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 4000\r\n\r\n" + b"x" * 3_000)
+    else:
+        third.send(b"POST /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+        third.send(b"bb8\r\n" + b"x" * 3_000)
+    third.send(b"x" * 1_000 if framing == "length" else b"\r\n5dc\r\n" + b"x" * 1_500)
+    assert crowd.body_bytes in (196_000, 199_000, 200_000)
+    third.leave()
+    assert crowd.body_bytes == 196_000
+
+
+async def test_empty_lines_after_a_request_ask_for_nothing() -> None:
+    wire = EdgeWire(echo)
+    wire.send(GET + b"\r\n")
+    await turn()
+    assert (wire.statuses, wire.connection.state) == ([200], State.IDLE)
