@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
             self._send_compressed(exchange, status, body, headers)
             return
         is_last = not head.is_keep_alive or self._edge.crowd.is_stopping
-        if headers is None and not is_last and not head.extra and head.method != "HEAD":
+        if head.is_plain and headers is None and not is_last:
             answer = encode_json(status, body)
         else:
             answer = encode_answer(

@@ -20,9 +20,10 @@ from queenmq.server.edge.refusal import Refused
 
 #: Length of a body that says its end itself.
 CHUNKED = -1
-#: Remembered heads, and the longest of them: 4 MiB at the most.
-_REMEMBERED_MAX = 4_096
+#: Remembered heads, and the largest of them: some 10 MB at the most.
+_REMEMBERED_MAX = 2_048
 _REMEMBERED_BYTES_MAX = 1_024
+_REMEMBERED_HEADERS_MAX = 30
 #: A host name or address and a port; what must be escaped in a URL cannot be in it.
 _HOST = re.compile(rb"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]{0,5})?$")
 _ABSOLUTE = re.compile(rb"^https?://([^/?#]*)([^#]*)$", re.IGNORECASE)
@@ -61,6 +62,11 @@ class Head:
     #: What every answer to this head carries besides its own headers.
     extra: tuple[tuple[bytes, bytes], ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether answers to it need nothing but their body."""
+        return not self.extra and self.method != "HEAD"
+
     def get(self, name: bytes) -> bytes | None:
         """Return the header with this lower-case name; several are joined as one list."""
         values = [value for one, value in self.headers if one == name]
@@ -97,6 +103,9 @@ def parse_head(data: bytes, limits: HeadLimits) -> Head:
         pass
     except httptools.HttpParserError as error:
         raise _malformed(data, error) from error
+    if b" HTTP/" not in data.partition(b"\r\n")[0]:
+        # llhttp knows RTSP and ICE as well.
+        raise Refused(400, "The request line does not end with an HTTP version. Use HTTP/1.1.")
     method = parser.get_method().decode("ascii")
     version = parser.get_http_version()
     _check_version(version)
@@ -254,8 +263,13 @@ class HeadReader:
         head = self._known.get(data)
         if head is None:
             head = parse_head(data, self.limits)
-            head = dataclasses.replace(head, extra=self._judge(head))
-            if len(data) <= _REMEMBERED_BYTES_MAX:
+            extra = self._judge(head)
+            if head.version == "1.0" and head.is_keep_alive:
+                # A client of HTTP/1.0 waits for the end of the connection unless it reads this.
+                extra = (*extra, (b"connection", b"keep-alive"))
+            head = dataclasses.replace(head, extra=extra)
+            is_small = len(head.headers) <= _REMEMBERED_HEADERS_MAX
+            if is_small and len(data) <= _REMEMBERED_BYTES_MAX:
                 if len(self._known) >= _REMEMBERED_MAX:
                     self._known.clear()
                 self._known[data] = head

@@ -150,6 +150,14 @@ async def test_http_1_0_and_close_end_the_connection_with_the_answer() -> None:
         assert b"connection: close" in wire.transport.written
 
 
+async def test_a_client_of_http_1_0_that_wants_to_stay_reads_that_it_may() -> None:
+    wire = EdgeWire(echo)
+    wire.send(b"GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" * 2)
+    await turn()
+    assert wire.statuses == [200, 200]
+    assert wire.transport.written.count(b"connection: keep-alive") == 2
+
+
 async def test_head_is_answered_with_the_length_and_without_the_body() -> None:
     wire = EdgeWire(lambda exchange: exchange.answer(200, b"12345"))
     wire.send(GET.replace(b"GET", b"HEAD") + GET)
