@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
         first_line, found, _ = bytes(data[:9_000]).partition(b"\n")
         if found and not first_line.rstrip(b"\r").endswith((b"HTTP/1.1", b"HTTP/1.0")):
             raise Refused(400, "The request line does not end with an HTTP version. Use HTTP/1.1.")
-        if not 0x41 <= data[0] <= 0x5A if data else False:
+        if not 0x41 <= data[0] <= 0x5A:
             # Among others a TLS hello: it will never be a head.
             raise Refused(400, "The request does not start with an HTTP method.")
         if b"\n\n" in data:
