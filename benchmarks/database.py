@@ -16,9 +16,9 @@ import asyncpg
 
 from benchmarks.broker import BenchmarkError
 from benchmarks.scenario import HERE, PAYLOAD
-from queenmq.engine.operation import PartitionKey
+from queenmq.engine.requests import PartitionKey
 from queenmq.storage.embedded import EmbeddedPostgres
-from queenmq.storage.migrator import migrate
+from queenmq.storage.schema.migrator import migrate
 
 #: For an experiment's own connections beside those of a broker.
 _CONNECTIONS_MAX = 150

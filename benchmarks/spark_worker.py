@@ -24,16 +24,16 @@ from pyspark.sql.types import StructType
 import queenmq.spark
 from benchmarks.database import queries
 from queenmq.clock import utc_now
-from queenmq.spark.batch_reader import QueenBatchReader
 from queenmq.spark.jobs.analytics.job import Analytics
-from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
+from queenmq.spark.jobs.archive.job import ArchiveJob, ArchiveOptions
 from queenmq.spark.jobs.choice import Choice
 from queenmq.spark.jobs.job import Silent
 from queenmq.spark.jobs.ranges import make_range
 from queenmq.spark.lake import Lake, read_messages
-from queenmq.spark.options import ReadOptions, read_options
-from queenmq.spark.planning import Split
-from queenmq.spark.source import QueenDataSource
+from queenmq.spark.source.batch_reader import QueenBatchReader
+from queenmq.spark.source.data_source import QueenDataSource
+from queenmq.spark.source.options import ReadOptions, read_options
+from queenmq.spark.source.planning import Split
 
 _DRIVER = "org.postgresql.Driver"
 #: Of a batch of inserts and of a fetch: more gained nothing.

@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from queenmq.storage.migrator import migrate
+from queenmq.storage.schema.migrator import migrate
 from tests.support.broker import Api, BrokerProcess, running_broker
 from tests.support.own_postgres import OwnPostgres, made_cluster, running_copy
 from tests.support.shared_postgres import SharedPostgres, running_postgres

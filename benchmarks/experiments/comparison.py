@@ -18,13 +18,13 @@ from benchmarks.broker import BenchmarkError
 from benchmarks.database import BenchDatabase, keys_of, queries, running_database
 from benchmarks.experiment import Context, Row
 from benchmarks.figures import median, ratios, with_spread
-from queenmq.engine.load import OperationType
-from queenmq.engine.operation import QUEUE_MODE, PopCandidate, ResolveAsk, Scope
+from queenmq.engine.load.pressure import OperationType
+from queenmq.engine.requests import QUEUE_MODE, PopCandidate, ResolveAsk, Scope
 from queenmq.ids import new_lease_id
 from queenmq.server.http import calm_garbage_collector
 from queenmq.settings import Settings
-from queenmq.storage.database import Database
-from queenmq.storage.message_store import PostgresMessageStore
+from queenmq.storage.connection.database import Database
+from queenmq.storage.stores.messages import PostgresMessageStore
 
 ABOUT = "500 leased pops on 500 partitions x 100 messages, joined and not joined"
 

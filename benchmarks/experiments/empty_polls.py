@@ -20,7 +20,7 @@ from benchmarks.client import Connection, check, connections
 from benchmarks.database import BenchDatabase, queries, running_database
 from benchmarks.experiment import Context, Row
 from benchmarks.figures import median, ratios, with_spread
-from queenmq.engine.operation import QUEUE_MODE, PartitionKey
+from queenmq.engine.requests import QUEUE_MODE, PartitionKey
 from queenmq.ids import new_lease_id
 
 ABOUT = "1,000 waiting consumers on 100 empty queues, parked and polling"

@@ -16,15 +16,15 @@ from benchmarks.broker import BenchmarkError
 from benchmarks.database import BenchDatabase, keys_of, running_database
 from benchmarks.experiment import Context, Row
 from benchmarks.figures import median, percentile
-from queenmq.engine.decision import Room, decide
-from queenmq.engine.intention import Intention, StateTimes
-from queenmq.engine.operation import QUEUE_MODE, PopRequest, ResolveAsk, Scope, Subscription
-from queenmq.engine.ready_index import Pool, PoolIndex
+from queenmq.engine.pop.decision import Room, decide
+from queenmq.engine.pop.intention import Intention, StateTimes
+from queenmq.engine.pop.ready_index import Pool, PoolIndex
+from queenmq.engine.requests import QUEUE_MODE, PopRequest, ResolveAsk, Scope, Subscription
 from queenmq.ids import random_uuid
 from queenmq.server.http import calm_garbage_collector
 from queenmq.settings import Settings
-from queenmq.storage.database import Database
-from queenmq.storage.message_store import PostgresMessageStore
+from queenmq.storage.connection.database import Database
+from queenmq.storage.stores.messages import PostgresMessageStore
 
 ABOUT = "find work for 200 waiting pops among 10,000 partitions, 1 % of them with work"
 

@@ -11,7 +11,7 @@ from benchmarks.broker import BenchmarkError, Broker
 from benchmarks.client import Connection, check, connections
 from benchmarks.database import BenchDatabase, queries, running_database
 from benchmarks.experiment import Context, Row
-from queenmq.engine.operation import QUEUE_MODE, PartitionKey
+from queenmq.engine.requests import QUEUE_MODE, PartitionKey
 from queenmq.ids import new_lease_id
 
 ABOUT = "5,000 parked long polls on 5,000 partitions, of one queue and of 5,000"

@@ -20,7 +20,7 @@ from pathlib import Path
 import asyncpg
 import pyarrow.parquet as pq
 
-from queenmq.spark.java import prepare_environment, stay_on_loopback
+from queenmq.spark.runtime.java import prepare_environment, stay_on_loopback
 
 HERE = Path(__file__).parent
 

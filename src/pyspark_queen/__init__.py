@@ -6,6 +6,6 @@ Nothing else belongs here: the source itself is in `queenmq.spark`.
 
 from __future__ import annotations
 
-from queenmq.spark.source import QueenDataSource as DefaultSource
+from queenmq.spark.source.data_source import QueenDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from queenmq import Message, Queen
-from queenmq.client.acks import Acker
-from queenmq.client.lanes import Lanes
+from queenmq.client.consume.acks import Acker
+from queenmq.client.consume.lanes import Lanes
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.faulty_proxy import faulty_proxy
 from tests.support.scripted_server import Say, scripted

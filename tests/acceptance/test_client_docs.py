@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import queenmq
-from queenmq.client.consumption import ConsumeKeywords, ConsumeOptions
+from queenmq.client.consume.consumption import ConsumeKeywords, ConsumeOptions
 from queenmq.client.options import DEFAULTS, Options
 from tests.support.broker import SOON_S, BrokerProcess
 from tests.tidy.repo import ROOT

@@ -11,11 +11,11 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from queenmq.engine.lease_service import LeaseService
-from queenmq.engine.operation import LeaseRelease
+from queenmq.engine.ack.leases import LeaseService
+from queenmq.engine.requests import LeaseRelease
 from queenmq.settings import load
-from queenmq.storage.database import Database
-from queenmq.storage.message_store import PostgresMessageStore
+from queenmq.storage.connection.database import Database
+from queenmq.storage.stores.messages import PostgresMessageStore
 from tests.acceptance.load import Answer, Wire, wires
 from tests.acceptance.sql_side import wait_for_waiters
 from tests.isolation.sessions import ensure, pop_one, push_all

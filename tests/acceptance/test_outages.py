@@ -11,9 +11,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from queenmq.engine.operation import PartitionKey, PushItems
-from queenmq.storage.push_journal import to_record
+from queenmq.engine.requests import PartitionKey, PushItems
 from queenmq.storage.spool import Spool
+from queenmq.storage.spool.push_journal import to_record
 from tests.acceptance.load import Answer, Wire, pop_path, wires
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.own_postgres import OwnPostgres

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 import queenmq
-from queenmq.server.refusals import BOUNDS
+from queenmq.server.answers.refusals import BOUNDS
 from tests.conformance.test_metrics import read
 from tests.isolation.sessions import Connect, ensure
 from tests.support.broker import SOON_S, Api, BrokerProcess, unique

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from queenmq.engine.load import OperationType
+from queenmq.engine.load.pressure import OperationType
 from queenmq.errors import AccessRefused, StorageUnavailable
 from queenmq.settings import Settings
-from queenmq.storage.connecting import connected
-from queenmq.storage.database import Database
+from queenmq.storage.connection.connecting import connected
+from queenmq.storage.connection.database import Database
 from tests.acceptance.load import Wire
 from tests.support.broker import SOON_S, running_broker, unique
 from tests.support.own_postgres import OwnPostgres

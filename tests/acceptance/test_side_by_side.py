@@ -14,8 +14,8 @@ import asyncpg
 import httpx
 import pytest
 
-from queenmq.storage.migrator import finish_upgrade, migrate
-from queenmq.storage.schema_level import LEVEL
+from queenmq.storage.schema.level import LEVEL
+from queenmq.storage.schema.migrator import finish_upgrade, migrate
 from tests.support.broker import SOON_S, BrokerProcess, running_broker, unique
 from tests.support.releases import (
     NEXT_LEVEL,

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from queenmq.cli import main
-from queenmq.cli.output import Column, cell, value_at
+from queenmq.cli.display.output import Column, cell, value_at
 from tests.support.broker import SOON_S, unique
 from tests.support.command_line import Cli, on_terminal, run_queen
 from tests.support.scripted_server import Say, ScriptedServer, scripted

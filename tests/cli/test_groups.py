@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.cli.times import age, parse_duration, parse_time
+from queenmq.cli.display.times import age, parse_duration, parse_time
 from queenmq.errors import QueenError
 from tests.support.broker import unique
 from tests.support.command_line import Cli

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from queenmq.cli import main
-from queenmq.cli.help import every_command
+from queenmq.cli.display.help import every_command
 from tests.support.command_line import Cli
 
 COMMANDS = dict(every_command(typer.main.get_command(main.app)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from queenmq.cli import ndjson
+from queenmq.cli.messages import ndjson
 from tests.support.broker import SOON_S, Api, BrokerProcess, unique
 from tests.support.command_line import Cli, run_queen
 

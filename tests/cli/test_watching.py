@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from queenmq.cli.top import Sample, view
+from queenmq.cli.operate.top import Sample, view
 from queenmq.version import VERSION
 from tests.support.broker import unique
 from tests.support.command_line import Cli, on_terminal

@@ -10,11 +10,12 @@ import pytest
 import typer
 
 from queenmq import SyncQueen
-from queenmq.cli import main, tables
-from queenmq.cli.columns import Column
-from queenmq.cli.help import every_command
-from queenmq.cli.tables import Line, folded, lay_out
-from queenmq.cli.top import share_lines
+from queenmq.cli import main
+from queenmq.cli.display import tables
+from queenmq.cli.display.columns import Column
+from queenmq.cli.display.help import every_command
+from queenmq.cli.display.tables import Line, folded, lay_out
+from queenmq.cli.operate.top import share_lines
 from tests.support.broker import BrokerProcess, unique
 from tests.support.command_line import Cli, on_terminal
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import queenmq
-from queenmq.cli.columns import cell
+from queenmq.cli.display.columns import cell
 from queenmq.settings import Settings, describe
 from tests.support.broker import SOON_S, BrokerProcess, running_broker, unique
 from tests.support.command_line import Cli, on_terminal, run_queen

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from queenmq.engine.load import OperationType
+from queenmq.engine.load.pressure import OperationType
 from queenmq.errors import QueenError
 from queenmq.settings import Settings
-from queenmq.storage.database import Database
+from queenmq.storage.connection.database import Database
 
 _PID = "SELECT pg_backend_pid()"
 

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from queenmq.storage import lookup_care
+from queenmq.storage.schema import lookup_care
 from tests.isolation.sessions import (
     Connect,
     Item,

@@ -17,7 +17,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from queenmq.storage.migrator import migrate
+from queenmq.storage.schema.migrator import migrate
 from tests.acceptance.load import Record, Wire, produce_by_http, wires
 from tests.integration.test_schema_snapshot import SNAPSHOT
 from tests.support.broker import SOON_S, Api, running_broker, unique

@@ -9,11 +9,11 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from queenmq.engine.operation import LeaseRelease, PopCandidate, PopGrant
+from queenmq.engine.requests import LeaseRelease, PopCandidate, PopGrant
 from queenmq.ids import new_lease_id
 from queenmq.settings import Settings
-from queenmq.storage.database import Database
-from queenmq.storage.message_store import PostgresMessageStore
+from queenmq.storage.connection.database import Database
+from queenmq.storage.stores.messages import PostgresMessageStore
 from tests.isolation.sessions import QUEUE_MODE, cursor, ensure, push_all
 from tests.support.broker import unique
 

@@ -10,8 +10,8 @@ import pytest
 
 from queenmq.services.janitor import LeaseSweep
 from queenmq.settings import load
-from queenmq.storage.admin_store import AdminStore
-from queenmq.storage.database import Database
+from queenmq.storage.connection.database import Database
+from queenmq.storage.stores.admin import AdminStore
 from tests.isolation.sessions import (
     Popped,
     Want,

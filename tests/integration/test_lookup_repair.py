@@ -13,9 +13,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from queenmq.cli import db
-from queenmq.storage import lookup_care
-from queenmq.storage.lookup_care import Resynced
+from queenmq.cli.server import db
+from queenmq.storage.schema import lookup_care
+from queenmq.storage.schema.lookup_care import Resynced
 from tests.isolation.sessions import (
     Connect,
     configure,

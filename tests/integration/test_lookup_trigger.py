@@ -13,7 +13,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from queenmq.storage import lookup_care
+from queenmq.storage.schema import lookup_care
 from tests.isolation.sessions import (
     Connect,
     Item,

@@ -10,8 +10,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from queenmq.storage import lookup_care, migrator
-from queenmq.storage.migrator import migrate
+from queenmq.storage.schema import lookup_care, migrator
+from queenmq.storage.schema.migrator import migrate
 from queenmq.storage.sql_files import SqlFile, load_folder
 from tests.isolation.sessions import Connect, ensure, pop_one, push_all, resolve, seqs
 from tests.support.broker import SOON_S, Api, BrokerProcess, unique

@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from queenmq.errors import MigrationError, StorageUnavailable
-from queenmq.storage import migrator
-from queenmq.storage.migrator import in_order, migrate
+from queenmq.storage.schema import migrator
+from queenmq.storage.schema.migrator import in_order, migrate
 from queenmq.storage.sql_files import SqlFile, load_folder
 from tests.isolation.sessions import start_blocked
 from tests.support.broker import SOON_S

@@ -7,8 +7,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from queenmq.storage import migrator
-from queenmq.storage.migrator import migrate
+from queenmq.storage.schema import migrator
+from queenmq.storage.schema.migrator import migrate
 from queenmq.storage.sql_files import SqlFile, load_folder
 from tests.isolation.sessions import Ack, ack, ensure, pop_one, push_all
 from tests.support.plain_sql import insert

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import msgspec
 
-from queenmq.engine.diagnosis import diagnose
-from queenmq.engine.queue_facts import BrokerFacts, QueueFacts
+from queenmq.engine.diagnosis.facts import BrokerFacts, QueueFacts
+from queenmq.engine.diagnosis.findings import diagnose
 from tests.isolation.sessions import (
     Item,
     ack,

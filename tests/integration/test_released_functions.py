@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from queenmq.storage.function_change import judge
+from queenmq.storage.schema.function_change import judge
 from tests.support.released_functions import load, read_functions
 
 RELEASED = load(Path(__file__).with_name("functions.released.json"))

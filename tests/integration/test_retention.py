@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from queenmq.storage import lookup_care
+from queenmq.storage.schema import lookup_care
 from tests.isolation.sessions import (
     Item,
     Want,

@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from queenmq.errors import MigrationError
-from queenmq.storage.migrator import finish_upgrade, migrate
-from queenmq.storage.schema_level import LEVEL
+from queenmq.storage.schema.level import LEVEL
+from queenmq.storage.schema.migrator import finish_upgrade, migrate
 from tests.support.releases import NEXT_LEVEL, NEXT_RELEASE, make_next_release, run_command
 from tests.support.schema_snapshot import take_snapshot
 from tests.support.shared_postgres import SharedPostgres

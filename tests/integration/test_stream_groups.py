@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from queenmq.spark.sql_text import load
+from queenmq.spark.database.sql_text import load
 from tests.conformance.test_groups import GROUPS, consume, delete, entry, lagging, show
 from tests.support.broker import Api, unique
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from queenmq.storage import lookup_care
+from queenmq.storage.schema import lookup_care
 from queenmq.storage.sql_files import load_queries
 from tests.isolation.sessions import (
     QUEUE_MODE,

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from queenmq.engine.batcher import Batcher
+from queenmq.engine.calls.batcher import Batcher
 
 CALLS_MAX = 3
 WEIGHT_MAX = 6

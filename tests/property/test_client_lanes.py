@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from queenmq.client.lanes import Budget, Lanes
+from queenmq.client.consume.lanes import Budget, Lanes
 from queenmq.client.message import Message
 
 fates = st.sampled_from(["handled", "comes again", "lost", "stop"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from queenmq.client.retry import RetryPolicy, parse_retry_after
+from queenmq.client.http.retry import RetryPolicy, parse_retry_after
 
 policies = st.builds(
     RetryPolicy,

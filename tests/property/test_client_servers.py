@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from queenmq.client.servers import Servers, Strategy
+from queenmq.client.http.servers import Servers, Strategy
 
 URLS = [f"http://queen-{number}:6632" for number in range(5)]
 strategies = st.sampled_from(["affinity", "round-robin", "session"])

@@ -8,10 +8,10 @@ from uuid import UUID
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from queenmq.engine.decision import Decision, Plan, Room, decide
-from queenmq.engine.intention import Intention
-from queenmq.engine.operation import Scope
-from queenmq.engine.ready_index import Pool
+from queenmq.engine.pop.decision import Decision, Plan, Room, decide
+from queenmq.engine.pop.intention import Intention
+from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.requests import Scope
 from tests.support.pops import AMPLE, make_intention, partition
 
 PARTITIONS = range(6)

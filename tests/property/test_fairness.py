@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from queenmq.engine.decision import Assignment, Room
-from queenmq.engine.intention import Intention
-from queenmq.engine.operation import PartitionKey, Scope
-from queenmq.engine.pop_board import PopBoard
+from queenmq.engine.pop.board import PopBoard
+from queenmq.engine.pop.decision import Assignment, Room
+from queenmq.engine.pop.intention import Intention
+from queenmq.engine.requests import PartitionKey, Scope
 from tests.support.pops import AMPLE, make_board, make_grant, make_resolved, submit
 
 PARTITIONS = range(6)

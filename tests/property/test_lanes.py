@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from queenmq.engine.lanes import next_try_ms
+from queenmq.engine.calls.lanes import next_try_ms
 
 TRY_MS_MIN, TRY_MS_MAX = 50, 1_000
 

@@ -15,9 +15,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, note, settings
 
-from queenmq.engine import ready_index
-from queenmq.engine.operation import PopCandidate, Scope
-from queenmq.engine.ready_index import Pool
+from queenmq.engine.pop import ready_index
+from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.requests import PopCandidate, Scope
 from queenmq.ids import random_uuid
 from tests.support.knowledge_world import KnowledgeWorld
 from tests.support.model_database import ModelPartition

@@ -7,9 +7,9 @@ from urllib.parse import quote, quote_plus
 import hypothesis.strategies as st
 from hypothesis import given
 
-from queenmq.engine.operation import Scope
+from queenmq.engine.requests import Scope
 from queenmq.errors import InvalidRequest
-from queenmq.server.routes.pop import parse_pop
+from queenmq.server.routes.hot.pop import parse_pop
 from queenmq.settings import Settings
 
 SETTINGS = Settings()

@@ -7,7 +7,7 @@ import json
 import hypothesis.strategies as st
 from hypothesis import given
 
-from queenmq.storage.wake_listener import decode_groups, decode_wake, encode_wake
+from queenmq.storage.connection.wake_listener import decode_groups, decode_wake, encode_wake
 
 #: NOTIFY takes less than this many bytes.
 PAYLOAD_BYTES_MAX = 8_000

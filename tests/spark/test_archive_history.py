@@ -10,12 +10,12 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from queenmq.spark.history import HistoryChanged
 from queenmq.spark.jobs.audit.job import Audit
 from queenmq.spark.jobs.choice import Choice
 from queenmq.spark.jobs.job import Silent
 from queenmq.spark.lake import Lake
 from queenmq.spark.lake.manifest import read_manifest
+from queenmq.spark.source.history import HistoryChanged
 from tests.support.archive import archived, run_archive
 from tests.support.feed import Feed
 from tests.support.own_postgres import OwnPostgres

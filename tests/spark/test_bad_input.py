@@ -15,13 +15,13 @@ from pyspark.sql import functions as F
 
 from queenmq.errors import QueenError, StorageRejected, StorageUnavailable
 from queenmq.ids import random_uuid
-from queenmq.spark.batch_reader import QueenBatchReader
-from queenmq.spark.offsets import DataLoss
-from queenmq.spark.options import read_options
-from queenmq.spark.sink_lists import make_lists
-from queenmq.spark.sink_options import parse_sink_options
-from queenmq.spark.sink_rows import checked_batches
-from queenmq.spark.sink_store import Stage, open_store, publish
+from queenmq.spark.sink.lists import make_lists
+from queenmq.spark.sink.options import parse_sink_options
+from queenmq.spark.sink.rows import checked_batches
+from queenmq.spark.sink.store import Stage, open_store, publish
+from queenmq.spark.source.batch_reader import QueenBatchReader
+from queenmq.spark.source.offsets import DataLoss
+from queenmq.spark.source.options import read_options
 from tests.support.feed import Feed
 from tests.support.own_postgres import OwnPostgres
 from tests.support.shared_postgres import SharedPostgres

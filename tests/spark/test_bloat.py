@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from queenmq.spark.batch_reader import QueenBatchReader
-from queenmq.spark.options import read_options
-from queenmq.spark.stream_reader import QueenStreamReader
+from queenmq.spark.source.batch_reader import QueenBatchReader
+from queenmq.spark.source.options import read_options
+from queenmq.spark.source.stream_reader import QueenStreamReader
 from tests.isolation.sessions import ensure, pop_one
 from tests.support.feed import Feed
 

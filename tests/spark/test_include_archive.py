@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from queenmq.errors import InvalidRequest, NotFound, StorageUnavailable
-from queenmq.spark.archive import ArchiveSplit
-from queenmq.spark.batch_reader import QueenBatchReader
-from queenmq.spark.options import read_options
+from queenmq.spark.source.archive import ArchiveSplit
+from queenmq.spark.source.batch_reader import QueenBatchReader
+from queenmq.spark.source.options import read_options
 from tests.support.archive import run_archive
 from tests.support.feed import Feed
 

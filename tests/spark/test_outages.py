@@ -13,10 +13,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from queenmq.errors import StorageUnavailable
 from queenmq.ids import random_uuid
-from queenmq.spark.options import read_options
-from queenmq.spark.sink_lists import make_lists
-from queenmq.spark.sink_store import Stage, Stager, publish
-from queenmq.spark.stream_reader import QueenStreamReader
+from queenmq.spark.sink.lists import make_lists
+from queenmq.spark.sink.store import Stage, Stager, publish
+from queenmq.spark.source.options import read_options
+from queenmq.spark.source.stream_reader import QueenStreamReader
 from tests.support.feed import Feed
 from tests.support.own_postgres import OwnPostgres
 from tests.support.waiting import wait_until

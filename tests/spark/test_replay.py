@@ -14,8 +14,8 @@ from queenmq.cli import main
 from queenmq.errors import InvalidRequest, NotFound, QueenError
 from queenmq.spark.jobs import bulk
 from queenmq.spark.jobs.job import Silent, Summary
-from queenmq.spark.jobs.replay import Replay
-from queenmq.spark.jobs.replay_options import ReplayOptions
+from queenmq.spark.jobs.replay.job import Replay
+from queenmq.spark.jobs.replay.options import ReplayOptions
 from queenmq.spark.lake import Lake
 from tests.support.archive import run_archive
 from tests.support.feed import Feed

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from queenmq.spark.offsets import DataLoss
-from queenmq.spark.options import read_options
-from queenmq.spark.stream_reader import QueenStreamReader
+from queenmq.spark.source.offsets import DataLoss
+from queenmq.spark.source.options import read_options
+from queenmq.spark.source.stream_reader import QueenStreamReader
 from tests.support.feed import Feed
 
 ALL = ReadAllAvailable()

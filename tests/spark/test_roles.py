@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from queenmq.errors import StorageRejected
-from queenmq.spark.options import read_options
-from queenmq.spark.stream_reader import QueenStreamReader
+from queenmq.spark.source.options import read_options
+from queenmq.spark.source.stream_reader import QueenStreamReader
 from tests.support.feed import Feed
 from tests.support.shared_postgres import SharedPostgres
 from tests.support.staging import Published, Row, publish, stage

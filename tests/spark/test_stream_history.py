@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from queenmq.spark.history import HistoryChanged
-from queenmq.spark.offsets import DataLoss
-from queenmq.spark.options import read_options
-from queenmq.spark.stream_reader import QueenStreamReader
+from queenmq.spark.source.history import HistoryChanged
+from queenmq.spark.source.offsets import DataLoss
+from queenmq.spark.source.options import read_options
+from queenmq.spark.source.stream_reader import QueenStreamReader
 from queenmq.storage.embedded.binaries import find_binaries
 from tests.support.feed import Feed
 from tests.support.own_postgres import OwnPostgres

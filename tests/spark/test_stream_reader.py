@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from queenmq.errors import NotFound, StorageRejected, StorageUnavailable
-from queenmq.spark import planning, stream_reader
-from queenmq.spark.database import Database
-from queenmq.spark.offsets import DataLoss
-from queenmq.spark.options import read_options
-from queenmq.spark.stream_reader import QueenStreamReader
+from queenmq.spark.database.connection import Database
+from queenmq.spark.source import planning, stream_reader
+from queenmq.spark.source.offsets import DataLoss
+from queenmq.spark.source.options import read_options
+from queenmq.spark.source.stream_reader import QueenStreamReader
 from tests.support.feed import Feed
 
 #: A message to each of as many partitions, by plain SQL; a trigger keeps the lookup rows.

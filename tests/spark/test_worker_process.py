@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from queenmq.spark.worker_process import calm_garbage_collector
+from queenmq.spark.runtime.worker_process import calm_garbage_collector
 
 
 def _frozen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -24,10 +24,10 @@ import asyncpg
 from pyspark.sql import SparkSession
 
 import queenmq.spark
-from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
+from queenmq.spark.jobs.archive.job import ArchiveJob, ArchiveOptions
 from queenmq.spark.jobs.job import Silent, Summary
 from queenmq.spark.lake import Lake, read_messages
-from queenmq.spark.options import read_options
+from queenmq.spark.source.options import read_options
 from tests.support.feed import Feed
 from tests.support.producers import Producers
 

@@ -14,9 +14,16 @@ from uuid import UUID
 from prometheus_client import CollectorRegistry
 
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.decision import Assignment, Room
-from queenmq.engine.intention import Intention
-from queenmq.engine.operation import (
+from queenmq.engine.pop.board import PopBoard
+from queenmq.engine.pop.calls import candidates_of
+from queenmq.engine.pop.decision import Assignment, Room
+from queenmq.engine.pop.intention import Intention
+from queenmq.engine.pop.machine import PopEvent
+from queenmq.engine.pop.metrics import PopMetrics
+from queenmq.engine.pop.poll_schedule import PollSchedule
+from queenmq.engine.pop.preflight import Preflight
+from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.requests import (
     OnwardAsk,
     PartitionKey,
     PopCandidate,
@@ -24,13 +31,6 @@ from queenmq.engine.operation import (
     ResolveAsk,
     Scope,
 )
-from queenmq.engine.poll_schedule import PollSchedule
-from queenmq.engine.pop_board import PopBoard
-from queenmq.engine.pop_calls import candidates_of
-from queenmq.engine.pop_machine import PopEvent
-from queenmq.engine.pop_metrics import PopMetrics
-from queenmq.engine.preflight import Preflight
-from queenmq.engine.ready_index import Pool
 from tests.support import pops
 from tests.support.model_database import (
     ModelDatabase,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from queenmq.engine.operation import (
+from queenmq.engine.requests import (
     News,
     OnwardAsk,
     Page,

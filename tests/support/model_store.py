@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from queenmq.engine.operation import (
+from queenmq.engine.requests import (
     Fetched,
     LeaseRelease,
     OnwardAsk,

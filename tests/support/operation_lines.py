@@ -8,9 +8,9 @@ from uuid import UUID
 
 from prometheus_client import CollectorRegistry
 
-from queenmq.engine.operation import ClaimedOperation, PartitionKey, WaitingOperations
-from queenmq.engine.operation_metrics import OperationMetrics
-from queenmq.engine.operation_processor import OperationProcessor
+from queenmq.engine.queued_pushes.metrics import OperationMetrics
+from queenmq.engine.queued_pushes.processor import OperationProcessor
+from queenmq.engine.requests import ClaimedOperation, PartitionKey, WaitingOperations
 from queenmq.errors import ClaimLost, QueenError
 
 

@@ -17,7 +17,7 @@ import asyncpg
 
 from queenmq.storage.embedded.binaries import Binaries, find_binaries
 from queenmq.storage.embedded.run_as import RunAs, find_account, find_run_as
-from queenmq.storage.migrator import migrate
+from queenmq.storage.schema.migrator import migrate
 from tests.support.embedded_server import SOON_S, family_of, wait_gone
 from tests.support.waiting import wait_until
 

@@ -12,22 +12,20 @@ from uuid import UUID
 from hypothesis import note
 from prometheus_client import CollectorRegistry
 
-from queenmq.engine import (
-    catalogue,
-    lanes,
-    lease_service,
-    pop_calls,
-    pop_desk,
-    pop_service,
-    preflight,
-)
+from queenmq.engine import catalogue
+from queenmq.engine.ack import leases as lease_service
+from queenmq.engine.ack.leases import LeaseService
+from queenmq.engine.calls import lanes
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.decision import Assignment, Room
-from queenmq.engine.intention import Intention
-from queenmq.engine.lease_service import LeaseService
-from queenmq.engine.operation import PopCandidate, PopRequest, Scope
-from queenmq.engine.pop_metrics import PopMetrics
-from queenmq.engine.pop_service import PopLimits, PopService
+from queenmq.engine.pop import calls as pop_calls
+from queenmq.engine.pop import desk as pop_desk
+from queenmq.engine.pop import preflight
+from queenmq.engine.pop import service as pop_service
+from queenmq.engine.pop.decision import Assignment, Room
+from queenmq.engine.pop.intention import Intention
+from queenmq.engine.pop.metrics import PopMetrics
+from queenmq.engine.pop.service import PopLimits, PopService
+from queenmq.engine.requests import PopCandidate, PopRequest, Scope
 from queenmq.errors import PartitionBusy, StorageUnavailable
 from queenmq.ids import random_uuid
 from tests.support.model_database import ModelDatabase, ModelPartition, ModelQueue

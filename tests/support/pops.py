@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from queenmq.engine.decision import Assignment, Plan, Room
-from queenmq.engine.intention import Intention, StateTimes
-from queenmq.engine.operation import PopGrant, PopRequest, Resolved, Scope
-from queenmq.engine.pop_board import PopBoard
-from queenmq.engine.ready_index import Pool
+from queenmq.engine.pop.board import PopBoard
+from queenmq.engine.pop.decision import Assignment, Plan, Room
+from queenmq.engine.pop.intention import Intention, StateTimes
+from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.requests import PopGrant, PopRequest, Resolved, Scope
 
 GROUP = "billing"
 ORDERS = Scope("orders")

@@ -14,9 +14,9 @@ from pathlib import Path
 import asyncpg
 
 from queenmq.storage.embedded import EmbeddedPostgres
-from queenmq.storage.function_change import FunctionVersion
-from queenmq.storage.migrator import migrate
-from queenmq.storage.schema_functions import read_versions
+from queenmq.storage.schema.function_change import FunctionVersion
+from queenmq.storage.schema.functions import read_versions
+from queenmq.storage.schema.migrator import migrate
 
 _NAMES = "SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace = 'queen'::regnamespace"
 

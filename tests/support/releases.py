@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 import queenmq
-from queenmq.storage.schema_level import LEVEL, RELEASED
+from queenmq.storage.schema.level import LEVEL, RELEASED
 from queenmq.storage.sql_files import load_folder
 from tests.support.broker import SOON_S
 
@@ -35,7 +35,7 @@ def make_next_release(home: Path) -> Path:
     sql = package / "storage" / "sql"
     _edit(package / "version.py", r'VERSION = "[^"]+"', f'VERSION = "{NEXT_RELEASE}"')
     _edit(
-        package / "storage" / "schema_level.py",
+        package / "storage" / "schema" / "level.py",
         r"RELEASED = \(.*\)",
         f"RELEASED = {(*RELEASED, last)}",
     )
@@ -49,19 +49,20 @@ def make_next_release(home: Path) -> Path:
     )
     functions, calls = sql / "functions", sql / "queries" / "calls.sql"
     _edit(
-        functions / "push_messages.sql",
+        functions / "push/push_messages.sql",
         "(p_are_ids_new boolean DEFAULT false),",
         r"\1, p_note text DEFAULT NULL,",
     )
     _edit(calls, r"(queen\.push_messages\([^)]*)\)", r"\1, 'note')")
     _edit(
-        functions / "pop_messages_batch.sql",
+        functions / "pop/pop_messages_batch.sql",
         "(p_apart_count integer) DEFAULT NULL",
         r"\1, p_note text",
     )
     _edit(calls, r"(queen\.pop_messages_batch\([^)]*)\)", r"\1, 'note')")
-    (functions / "ack_messages.sql").rename(functions / "settle_messages.sql")
-    for path in (functions / "settle_messages.sql", functions / "commit_transaction.sql", calls):
+    acks = functions / "ack/settle_messages.sql"
+    (functions / "ack/ack_messages.sql").rename(acks)
+    for path in (acks, functions / "transactions/commit_transaction.sql", calls):
         _edit(path, r"queen\.ack_messages\(", "queen.settle_messages(")
     return home
 

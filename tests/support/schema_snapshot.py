@@ -18,7 +18,7 @@ from pathlib import Path
 import asyncpg
 
 from queenmq.storage.embedded import EmbeddedPostgres
-from queenmq.storage.migrator import migrate
+from queenmq.storage.schema.migrator import migrate
 
 #: The one command that writes the committed snapshot again.
 COMMAND = "python -m tests.support.schema_snapshot > tests/integration/schema.snapshot.txt"

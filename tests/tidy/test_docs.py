@@ -16,12 +16,13 @@ import pytest
 import typer
 
 from queenmq import errors, settings, wire
-from queenmq.cli import main, serve
-from queenmq.engine import pop_machine
+from queenmq.cli import main
+from queenmq.cli.server import serve
+from queenmq.engine.pop import machine as pop_machine
 from queenmq.server import app
+from queenmq.server.answers.error_responses import STATUS
 from queenmq.server.edge import machine
-from queenmq.server.error_responses import STATUS
-from queenmq.server.inspection_wiring import Inspection
+from queenmq.server.wiring.inspection import Inspection
 from queenmq.settings import Settings
 from tests.tidy.repo import ROOT, assert_none, parse, read_bytes, select_files
 
@@ -185,7 +186,7 @@ def sql_sections() -> dict[str, str]:
 
 def sql_files() -> dict[str, str]:
     names = select_files(under=FUNCTIONS, suffix=".sql")
-    return {name.removeprefix(FUNCTIONS).removesuffix(".sql"): read(name) for name in names}
+    return {name.rpartition("/")[2].removesuffix(".sql"): read(name) for name in names}
 
 
 def test_every_sql_function_is_documented_and_no_other() -> None:

@@ -25,7 +25,7 @@ HOMES = {
         {"os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", "os.unsetenv"},
         SRC,
         # Spark's launcher takes its Java and Python from the environment, and from nowhere else.
-        [SRC + "settings.py", SRC + "spark/java.py"],
+        [SRC + "settings.py", SRC + "spark/runtime/java.py"],
     ),
     "only the command line prints": ({"print"}, SRC, [SRC + "cli/"]),
     "the wall clock is read in clock": (
@@ -47,24 +47,24 @@ HOMES = {
             SRC + "clock.py",
             # Between two pushes: the demo is to be watched.
             SRC + "cli/demo/traffic.py",
-            SRC + "client/retry.py",
+            SRC + "client/http/retry.py",
             # Nobody announces that a row lock has gone.
-            SRC + "engine/lanes.py",
-            SRC + "engine/operation_processor.py",
-            SRC + "engine/pop_calls.py",
+            SRC + "engine/calls/lanes.py",
+            SRC + "engine/queued_pushes/processor.py",
+            SRC + "engine/pop/calls.py",
             # One sweep for the time limits of all connections.
             SRC + "server/edge/crowd.py",
             # The last pushes of a spool may be drained by another process.
-            SRC + "engine/push_spool.py",
+            SRC + "engine/push/spooling.py",
             # Between two questions to a server that is not the primary yet.
-            SRC + "storage/connecting.py",
+            SRC + "storage/connection/connecting.py",
             # A turn of the loop, and between two looks at the other hosts.
-            SRC + "storage/database.py",
-            SRC + "storage/outage.py",
+            SRC + "storage/connection/database.py",
+            SRC + "storage/connection/outage.py",
             # Between two removals, so that pushes stay as fast as they are.
             SRC + "services/retention.py",
             SRC + "services/runner.py",
-            SRC + "storage/wake_listener.py",
+            SRC + "storage/connection/wake_listener.py",
         ],
     ),
     # Another process's start, stop or file lock gives no event to wait for.
@@ -90,24 +90,24 @@ STATEMENT = re.compile(
 
 #: The engine's modules that may wait and do I/O. Every other one decides, from its arguments alone.
 ENGINE_SHELLS = {
-    "accepted_pushes",
-    "ack_service",
+    "ack/leases",
+    "ack/service",
+    "calls/dispatcher",
+    "calls/laned_calls",
+    "calls/lanes",
     "catalogue",
-    "dispatcher",
-    "laned_calls",
-    "lanes",
-    "lease_service",
-    "load_manager",
+    "load/manager",
     "maintenance",
-    "operation_processor",
-    "pop_calls",
-    "pop_desk",
-    "pop_service",
-    "preflight",
-    "push_entry",
-    "push_service",
-    "push_spool",
-    "transaction_service",
+    "pop/calls",
+    "pop/desk",
+    "pop/preflight",
+    "pop/service",
+    "push/entry",
+    "push/service",
+    "push/spooling",
+    "queued_pushes/accepted_pushes",
+    "queued_pushes/processor",
+    "transactions",
 }
 IMPURE = {"asyncio", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}
 #: The engine may use msgspec Structs; bytes and JSON are the edge's business.
@@ -147,7 +147,7 @@ def test_engine_deciders_do_no_input_or_output() -> None:
         (
             f"{name}:{line}: {module}"
             for name in select_files(under=SRC + "engine/", suffix=".py")
-            if name.rpartition("/")[2].removesuffix(".py") not in ENGINE_SHELLS
+            if name.removeprefix(SRC + "engine/").removesuffix(".py") not in ENGINE_SHELLS
             for module, line in imported_modules(parse(name))
             if module.partition(".")[0] in IMPURE
         ),

@@ -9,7 +9,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from queenmq.spark.digests import add_up, digest_messages, digest_table  # noqa: E402
+from queenmq.spark.sink.digests import add_up, digest_messages, digest_table  # noqa: E402
 
 Row = tuple[str, str, str, str | None, str | None]
 NAMES = ("queue", "partition", "payload", "transaction_id", "trace_id")

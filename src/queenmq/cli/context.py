@@ -9,8 +9,8 @@ import typer
 
 from queenmq.cli import contexts
 from queenmq.cli.contexts import Server
+from queenmq.cli.display.output import Column, Output
 from queenmq.cli.exits import UsageProblem
-from queenmq.cli.output import Column, Output
 from queenmq.cli.session import Yes, command, confirm
 
 app = typer.Typer(help="Names for servers and their tokens.", no_args_is_help=True)

@@ -11,29 +11,14 @@ from collections.abc import Sequence
 import typer
 
 from queenmq import __version__
-from queenmq.cli import (
-    apply,
-    bench,
-    context,
-    db,
-    demo,
-    dlq,
-    groups,
-    maintenance,
-    messages,
-    ops,
-    partitions,
-    pipeline,
-    pop,
-    push,
-    queues,
-    serve,
-    status,
-    tail,
-    top,
-)
+from queenmq.cli import context, demo, pipeline
+from queenmq.cli.display.help import prepare, wrong_number
 from queenmq.cli.exits import ERROR, INTERRUPTED, OK, PIPE_CLOSED, USAGE, code_of, line_of
-from queenmq.cli.help import prepare, wrong_number
+from queenmq.cli.messages import dlq, pop, push, tail
+from queenmq.cli.messages import show as messages
+from queenmq.cli.operate import bench, maintenance, ops, status, top
+from queenmq.cli.queues import apply, groups, partitions, queues
+from queenmq.cli.server import db, serve
 from queenmq.errors import QueenError
 
 app = typer.Typer(

@@ -11,10 +11,10 @@ import typer
 
 from queenmq.cli import contexts
 from queenmq.cli.contexts import Server
-from queenmq.cli.declaring import Command, declare, parameter
+from queenmq.cli.display.output import Format, Output
 from queenmq.cli.exits import UsageProblem
-from queenmq.cli.output import Format, Output
-from queenmq.cli.verbatim import Verbatim
+from queenmq.cli.messages.verbatim import Verbatim
+from queenmq.cli.server.declaring import Command, declare, parameter
 
 if TYPE_CHECKING:
     from queenmq.client.options import Options

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from queenmq.client.calls import quoted, with_query
-from queenmq.client.transport import Transport
+from queenmq.client.http.transport import Transport
 
 
 class Admin:

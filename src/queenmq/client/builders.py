@@ -8,8 +8,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from queenmq.client.calls import query_text
 from queenmq.client.errors import ClientError, PushFailed
+from queenmq.client.http.transport import Transport
 from queenmq.client.message import DeadLetters
-from queenmq.client.transport import Transport
 
 T = TypeVar("T")
 

@@ -8,18 +8,18 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from queenmq.client import calls
 from queenmq.client.admin import Admin
-from queenmq.client.buffers import BufferKeywords, Buffers
 from queenmq.client.builders import DeadLetterQuery
 from queenmq.client.calls import PopKeywords, PopRequest, quoted
-from queenmq.client.consumption import ConsumeKeywords, ConsumeOptions, Consumption, Handler
+from queenmq.client.consume.consumption import ConsumeKeywords, ConsumeOptions, Consumption, Handler
+from queenmq.client.consume.settling import Settler
 from queenmq.client.errors import ClientError, PayloadMismatch, PushFailed
+from queenmq.client.http.servers import affinity_key
 from queenmq.client.message import Message, Popped, converted
 from queenmq.client.options import Config, Options, resolved, transport_of
 from queenmq.client.pipeline import Pipeline
-from queenmq.client.pushing import Pusher, Results
+from queenmq.client.push.buffers import BufferKeywords, Buffers
+from queenmq.client.push.pushing import Pusher, Results
 from queenmq.client.queue import Queue
-from queenmq.client.servers import affinity_key
-from queenmq.client.settling import Settler
 from queenmq.client.tracing import current_trace_id, push_span
 from queenmq.client.transaction import Transaction
 

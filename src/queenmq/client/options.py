@@ -6,11 +6,11 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, get_args
 
-from queenmq.client.codec import Codec, Json
 from queenmq.client.errors import BufferFailed
-from queenmq.client.retry import RetryPolicy
-from queenmq.client.servers import Servers, Strategy
-from queenmq.client.transport import Token, Transport
+from queenmq.client.http.codec import Codec, Json
+from queenmq.client.http.retry import RetryPolicy
+from queenmq.client.http.servers import Servers, Strategy
+from queenmq.client.http.transport import Token, Transport
 from queenmq.ids import random_uuid
 
 QueuedBehavior = Literal["return", "poll"]

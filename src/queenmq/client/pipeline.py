@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from queenmq.client.calls import quoted, with_query
-from queenmq.client.transport import Transport
+from queenmq.client.http.transport import Transport
 
 _PATH = "/api/v1/analytics/pipeline"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from queenmq.client import calls
 from queenmq.client.builders import DeadLetterQuery, Operation, Push
 from queenmq.client.calls import PopRequest
-from queenmq.client.consumption import ConsumeOptions, Consumption, Handler
+from queenmq.client.consume.consumption import ConsumeOptions, Consumption, Handler
 from queenmq.client.message import Message
 from queenmq.client.tracing import current_trace_id
 

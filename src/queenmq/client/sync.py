@@ -18,12 +18,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from queenmq.client.builders import DeadLetterQuery
 from queenmq.client.calls import PopKeywords
 from queenmq.client.client import Queen
-from queenmq.client.consumption import ConsumeKeywords, Consumption, Handler
+from queenmq.client.consume.consumption import ConsumeKeywords, Consumption, Handler
+from queenmq.client.consume.signals import told_of_signals
 from queenmq.client.errors import ClientClosed
 from queenmq.client.message import Message
 from queenmq.client.options import Config, Options
 from queenmq.client.queue import Queue
-from queenmq.client.signals import told_of_signals
 from queenmq.client.transaction import Transaction, TransactionQueue
 
 P = ParamSpec("P")

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from queenmq.client.calls import ack_item, group_of, lease_ids, push_items
 from queenmq.client.errors import TransactionFailed
+from queenmq.client.http.transport import Transport
 from queenmq.client.tracing import current_trace_id
-from queenmq.client.transport import Transport
 from queenmq.ids import random_uuid
 
 PATH = "/api/v1/transaction"

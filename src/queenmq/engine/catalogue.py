@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from queenmq.clock import now_ms
-from queenmq.engine.operation import PartitionKey, PartitionRef
 from queenmq.engine.ports import MessageStore
+from queenmq.engine.requests import PartitionKey, PartitionRef
 from queenmq.errors import PartitionBusy, QueenError, StorageRejected, StorageUnavailable
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from queenmq.engine.operation import (
+from queenmq.engine.requests import (
     AckItem,
     AckResult,
     ClaimedOperation,

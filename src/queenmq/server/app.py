@@ -16,29 +16,29 @@ from starlette.types import Receive, Scope, Send
 
 from queenmq import wire
 from queenmq.errors import Overloaded, QueenError
+from queenmq.server.answers.error_responses import body_of, retry_after_s, status_of
+from queenmq.server.answers.failure_log import FailureLog
+from queenmq.server.answers.refusals import Refusals
+from queenmq.server.answers.responses import json_answer
 from queenmq.server.edge.asgi_bridge import run_asgi
 from queenmq.server.edge.exchange import Exchange
-from queenmq.server.error_responses import body_of, retry_after_s, status_of
-from queenmq.server.failure_log import FailureLog
-from queenmq.server.inspection_wiring import Inspection
-from queenmq.server.queries import parse_path
-from queenmq.server.refusals import Refusals
-from queenmq.server.responses import json_answer
-from queenmq.server.routes.ack import AckRoute
-from queenmq.server.routes.aside import AsideRoutes
-from queenmq.server.routes.groups import GroupRoutes
-from queenmq.server.routes.health import HealthRoutes
-from queenmq.server.routes.metrics import MetricsRoutes
-from queenmq.server.routes.operations import OperationRoutes
-from queenmq.server.routes.pipeline import PipelineRoutes
-from queenmq.server.routes.pop import PREFIX as POP_PREFIX
-from queenmq.server.routes.pop import PopRoute
-from queenmq.server.routes.push import PushRoute
-from queenmq.server.routes.queues import PARTITIONS, QueueRoutes
-from queenmq.server.routes.resources import ResourceRoutes
-from queenmq.server.routes.retention import RetentionRoutes
-from queenmq.server.routes.system import SystemRoutes
-from queenmq.server.routes.transactions import TransactionRoutes
+from queenmq.server.requests.queries import parse_path
+from queenmq.server.routes.admin.aside import AsideRoutes
+from queenmq.server.routes.admin.groups import GroupRoutes
+from queenmq.server.routes.admin.operations import OperationRoutes
+from queenmq.server.routes.admin.queues import PARTITIONS, QueueRoutes
+from queenmq.server.routes.admin.resources import ResourceRoutes
+from queenmq.server.routes.admin.retention import RetentionRoutes
+from queenmq.server.routes.admin.system import SystemRoutes
+from queenmq.server.routes.hot.ack import AckRoute
+from queenmq.server.routes.hot.pop import PREFIX as POP_PREFIX
+from queenmq.server.routes.hot.pop import PopRoute
+from queenmq.server.routes.hot.push import PushRoute
+from queenmq.server.routes.hot.transactions import TransactionRoutes
+from queenmq.server.routes.inspection.health import HealthRoutes
+from queenmq.server.routes.inspection.metrics import MetricsRoutes
+from queenmq.server.routes.inspection.pipeline import PipelineRoutes
+from queenmq.server.wiring.inspection import Inspection
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from queenmq.server.edge.head import HeadLimits, HeadReader
 from queenmq.server.edge.origins import OriginRules, is_loopback, make_judge
 from queenmq.server.edge.server import EdgeServer
 from queenmq.server.orders import BrokerOrders
-from queenmq.server.wiring import Broker
+from queenmq.server.wiring.broker import Broker
 from queenmq.settings import Settings
 
 _BACKLOG = 2048

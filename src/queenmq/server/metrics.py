@@ -12,8 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from queenmq.clock import now_ms
-from queenmq.storage.database import PoolUse
-from queenmq.storage.fault_watch import FaultWatch
+from queenmq.storage.connection.database import PoolUse
+from queenmq.storage.connection.fault_watch import FaultWatch
 from queenmq.storage.spool import SpoolStats
 
 # A second series per counter, for its time of birth, is noise: all are born with the process.

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from prometheus_client import CollectorRegistry, Counter
 
-from queenmq.engine.operation import RemovedMessages
+from queenmq.engine.requests import RemovedMessages
 from queenmq.errors import PartitionBusy
 
 #: Partitions that one call looks at.

@@ -10,7 +10,7 @@ imports pyspark, and only when something is really asked of Spark.
 
 from __future__ import annotations
 
-from queenmq.spark.ordering import by_partition
-from queenmq.spark.session import register, session
+from queenmq.spark.runtime.session import register, session
+from queenmq.spark.sink.ordering import by_partition
 
 __all__ = ["by_partition", "register", "session"]

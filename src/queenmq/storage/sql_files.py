@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
@@ -25,14 +26,23 @@ def _folder(name: str) -> Traversable:
 
 
 def load_folder(name: str) -> list[SqlFile]:
-    """All files of a folder, in name order."""
-    files = []
-    for file in sorted(_folder(name).iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".sql"):
-            text = file.read_text(encoding="utf-8")
-            checksum = hashlib.sha256(text.encode()).hexdigest()
-            files.append(SqlFile(file.name.removesuffix(".sql"), text, checksum))
-    return files
+    """Load all files of a folder and of the folders in it, in the order of their own names."""
+    files = [_load(file) for file in _files_below(_folder(name))]
+    return sorted(files, key=lambda file: file.name)
+
+
+def _files_below(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files_below(entry)
+        elif entry.name.endswith(".sql"):
+            yield entry
+
+
+def _load(file: Traversable) -> SqlFile:
+    text = file.read_text(encoding="utf-8")
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    return SqlFile(file.name.removesuffix(".sql"), text, checksum)
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from queen.builders.transaction_builder import TransactionBuilder, TransactionQu
 from queenmq import Queen, SyncQueen
 from queenmq.client.admin import Admin
 from queenmq.client.builders import DeadLetterQuery, Operation, Push
-from queenmq.client.consumption import Consumption
+from queenmq.client.consume.consumption import Consumption
 from queenmq.client.options import Options
 from queenmq.client.queue import Queue
 from queenmq.client.transaction import Transaction, TransactionQueue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.client.retry import RetryPolicy, parse_retry_after
+from queenmq.client.http.retry import RetryPolicy, parse_retry_after
 
 POLICY = RetryPolicy(attempts=3, base_delay=1.0, max_retry_delay=10.0)
 

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from queenmq.clock import now_ms
-from queenmq.engine.ack_service import AckService
-from queenmq.engine.operation import AckItem
+from queenmq.engine.ack.service import AckService
+from queenmq.engine.requests import AckItem
 from queenmq.errors import Overloaded
 from tests.support.waiting import wait_until_async
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from queenmq.engine.batcher import Batcher
+from queenmq.engine.calls.batcher import Batcher
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.operation import PartitionKey, PartitionRef
+from queenmq.engine.requests import PartitionKey, PartitionRef
 from queenmq.errors import QueenError, StorageFault, StorageRejected, StorageUnavailable
 
 A, B = PartitionKey("orders", "a"), PartitionKey("orders", "b")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine.decision import Decision, Plan, Room, decide
-from queenmq.engine.operation import Scope
-from queenmq.engine.ready_index import Pool
+from queenmq.engine.pop.decision import Decision, Plan, Room, decide
+from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.requests import Scope
 from tests.support.pops import (
     AMPLE,
     GROUP,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from queenmq.engine.diagnosis import Finding, diagnose
-from queenmq.engine.queue_facts import (
+from queenmq.engine.diagnosis.facts import (
     Behind,
     BrokerFacts,
     LetterFacts,
@@ -18,6 +17,7 @@ from queenmq.engine.queue_facts import (
     QueueFacts,
     Start,
 )
+from queenmq.engine.diagnosis.findings import Finding, diagnose
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 BROKER = BrokerFacts()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from queenmq.engine.operation import News, Scope
-from queenmq.engine.preflight import concerns
-from queenmq.engine.ready_index import Pool
+from queenmq.engine.pop.preflight import concerns
+from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.requests import News, Scope
 from tests.support.knowledge_world import KnowledgeWorld
 
 NAMED = [Scope("orders", f"p{number}") for number in range(3)]

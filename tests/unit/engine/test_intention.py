@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from queenmq.engine.intention import StateTimes
-from queenmq.engine.pop_machine import PopEvent, PopState
+from queenmq.engine.pop.intention import StateTimes
+from queenmq.engine.pop.machine import PopEvent, PopState
 from tests.support.pops import make_intention
 
 

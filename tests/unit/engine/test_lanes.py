@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queenmq.engine.lanes import next_try_ms
+from queenmq.engine.calls.lanes import next_try_ms
 
 
 def try_ms(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queenmq.engine.load import (
+from queenmq.engine.load.pressure import (
     RETRY_AFTER_S_MAX,
     Limits,
     LoadDecision,

@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from queenmq.engine.load import Limits, LoadDecision, OperationType, SlotUse, make_thresholds
-from queenmq.engine.load_manager import Gauges, LoadManager
-from queenmq.engine.load_metrics import LoadMetrics
+from queenmq.engine.load.manager import Gauges, LoadManager
+from queenmq.engine.load.metrics import LoadMetrics
+from queenmq.engine.load.pressure import (
+    Limits,
+    LoadDecision,
+    OperationType,
+    SlotUse,
+    make_thresholds,
+)
 from queenmq.errors import Overloaded
 from tests.support.waiting import wait_until_async
 

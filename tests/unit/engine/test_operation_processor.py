@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine.operation import ClaimedOperation, PartitionKey, WaitingOperations
-from queenmq.engine.operation_processor import cut, delay_ms
+from queenmq.engine.queued_pushes.processor import cut, delay_ms
+from queenmq.engine.requests import ClaimedOperation, PartitionKey, WaitingOperations
 from queenmq.errors import (
     ClaimLost,
     PartitionBusy,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine.operation import Scope
-from queenmq.engine.poll_schedule import PollSchedule
+from queenmq.engine.pop.poll_schedule import PollSchedule
+from queenmq.engine.requests import Scope
 from tests.support.pops import make_pool
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine.operation import PartitionKey, Scope
-from queenmq.engine.ready_index import PoolIndex
+from queenmq.engine.pop.ready_index import PoolIndex
+from queenmq.engine.requests import PartitionKey, Scope
 from tests.support.pops import GROUP, ORDERS, make_intention
 
 SCOPES = {

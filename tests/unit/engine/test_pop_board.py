@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine import pop_board, ready_index
-from queenmq.engine.decision import Assignment, Decision, Room
-from queenmq.engine.operation import PartitionKey, Scope
-from queenmq.engine.pop_board import PopBoard, count_skipped
-from queenmq.engine.pop_machine import PopEvent, PopState
+from queenmq.engine.pop import board as pop_board
+from queenmq.engine.pop import ready_index
+from queenmq.engine.pop.board import PopBoard, count_skipped
+from queenmq.engine.pop.decision import Assignment, Decision, Room
+from queenmq.engine.pop.machine import PopEvent, PopState
+from queenmq.engine.requests import PartitionKey, Scope
 from tests.support.pops import (
     ORDERS,
     make_board,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from queenmq.engine.intention import Intention
-from queenmq.engine.operation import PopRequest, Scope
+from queenmq.engine.pop.intention import Intention
+from queenmq.engine.requests import PopRequest, Scope
 from queenmq.errors import PartitionBusy
 from tests.support.model_store import PendingCall, StillLoop
 from tests.support.pop_story import MODULES, Story

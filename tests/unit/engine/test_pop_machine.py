@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from queenmq.engine.pop_machine import (
+from queenmq.engine.pop.machine import (
     FINAL,
     TRANSITIONS,
     WAITING,

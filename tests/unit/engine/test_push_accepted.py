@@ -9,20 +9,20 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from queenmq.engine.accepted_pushes import AcceptedPushes
-from queenmq.engine.accepted_row import split_items
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.operation import PartitionKey, PartitionRef, PushCall, Pushed, PushItems
-from queenmq.engine.push_service import PushLimits, PushService
-from queenmq.engine.push_spool import PushSpool
+from queenmq.engine.push.service import PushLimits, PushService
+from queenmq.engine.push.spooling import PushSpool
+from queenmq.engine.queued_pushes.accepted_pushes import AcceptedPushes
+from queenmq.engine.queued_pushes.accepted_row import split_items
+from queenmq.engine.requests import PartitionKey, PartitionRef, PushCall, Pushed, PushItems
 from queenmq.errors import (
     OperationQueueFull,
     PartitionBusy,
     StorageRejected,
     StorageUnavailable,
 )
-from queenmq.storage.push_journal import SpoolJournal
 from queenmq.storage.spool import Spool
+from queenmq.storage.spool.push_journal import SpoolJournal
 
 _GONE = StorageUnavailable("gone")
 _CUT_OFF = StorageUnavailable("cut off", is_in_doubt=True)

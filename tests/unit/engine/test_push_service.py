@@ -12,7 +12,10 @@ import pytest
 
 from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.operation import (
+from queenmq.engine.push.entry import PushEntry, merge
+from queenmq.engine.push.service import PushLimits, PushService
+from queenmq.engine.push.spooling import PushSpool
+from queenmq.engine.requests import (
     PartitionKey,
     PartitionRef,
     PushCall,
@@ -20,12 +23,9 @@ from queenmq.engine.operation import (
     PushItems,
     PushOutcome,
 )
-from queenmq.engine.push_entry import PushEntry, merge
-from queenmq.engine.push_service import PushLimits, PushService
-from queenmq.engine.push_spool import PushSpool
 from queenmq.errors import Overloaded, PartitionBusy, StorageFault, StorageRejected
-from queenmq.storage.push_journal import SpoolJournal
 from queenmq.storage.spool import Spool
+from queenmq.storage.spool.push_journal import SpoolJournal
 from tests.support.waiting import wait_until_async
 
 

@@ -11,8 +11,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from queenmq.engine.operation import PartitionKey, PushItems, PushOutcome
-from queenmq.engine.push_spool import PushSpool
+from queenmq.engine.push.spooling import PushSpool
+from queenmq.engine.requests import PartitionKey, PushItems, PushOutcome
 from queenmq.errors import (
     PartitionBusy,
     SpoolFull,
@@ -20,9 +20,9 @@ from queenmq.errors import (
     StorageRejected,
     StorageUnavailable,
 )
-from queenmq.storage.push_journal import PushRecord, SpoolJournal, to_items, to_record
 from queenmq.storage.spool import Phase, Spool, SpoolStats
 from queenmq.storage.spool.aside import Aside
+from queenmq.storage.spool.push_journal import PushRecord, SpoolJournal, to_items, to_record
 from tests.support.spools import opened
 from tests.support.waiting import wait_until_async
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine import ready_index
-from queenmq.engine.ready_index import Pool
+from queenmq.engine.pop import ready_index
+from queenmq.engine.pop.ready_index import Pool
 from tests.support.pops import learn, make_intention, make_pool, numbers, partition
 
 

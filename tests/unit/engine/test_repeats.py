@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine.operation import PartitionKey, PartitionRef, PushCall, PushItems
-from queenmq.engine.repeats import Repeats
+from queenmq.engine.push.repeats import Repeats
+from queenmq.engine.requests import PartitionKey, PartitionRef, PushCall, PushItems
 
 _PARTITION = UUID("c3c182b7-f2e5-449e-bc21-cc7b1b1f2aaa")
 _OTHER = UUID("00000000-f2e5-449e-bc21-cc7b1b1f2aaa")

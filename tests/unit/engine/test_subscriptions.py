@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from queenmq.engine.operation import PopRequest, Scope, Subscription
-from queenmq.engine.subscriptions import Subscriptions
+from queenmq.engine.pop.subscriptions import Subscriptions
+from queenmq.engine.requests import PopRequest, Scope, Subscription
 
 
 class _Store:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine.load import OperationType
-from queenmq.server.capabilities import NAMES, Capability, Circumstances, Failure, judge
+from queenmq.engine.load.pressure import OperationType
+from queenmq.server.answers.capabilities import NAMES, Capability, Circumstances, Failure, judge
 
 WELL = Circumstances(
     outage=None,

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine.operation import QUEUE_MODE
+from queenmq.engine.requests import QUEUE_MODE
 from queenmq.errors import InvalidRequest
-from queenmq.server.checks import (
+from queenmq.server.requests.checks import (
     check_count,
     check_group,
     check_name,

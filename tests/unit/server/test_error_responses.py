@@ -8,7 +8,7 @@ import re
 import pytest
 
 from queenmq import errors
-from queenmq.server.error_responses import STATUS, body_of, retry_after_s, status_of
+from queenmq.server.answers.error_responses import STATUS, body_of, retry_after_s, status_of
 
 KINDS = [
     kind

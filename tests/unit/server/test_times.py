@@ -7,7 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from queenmq.errors import InvalidRequest
-from queenmq.server.times import STEPS_MAX, Span, iso_or_none, parse_span, step_minutes, steps_of
+from queenmq.server.requests.times import (
+    STEPS_MAX,
+    Span,
+    iso_or_none,
+    parse_span,
+    step_minutes,
+    steps_of,
+)
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

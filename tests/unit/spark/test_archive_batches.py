@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.spark.jobs.archive_batches import Batch, Waiting, next_batch
+from queenmq.spark.jobs.archive.batches import Batch, Waiting, next_batch
 
 ONE, TWO, THREE = (UUID(int=number) for number in (1, 2, 3))
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from queenmq.errors import SettingsError
-from queenmq.spark import java
+from queenmq.spark.runtime import java
 
 
 def fake_java(home: Path, version: str) -> Path:

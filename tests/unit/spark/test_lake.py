@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.failures import reason
 from queenmq.spark.lake.layout import DataFile, Lake, path_in_table, pruned
 from queenmq.spark.lake.tally import Tally, add_up, differing
+from queenmq.spark.runtime.failures import reason
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.offsets import (
+from queenmq.spark.source.offsets import (
     Position,
     batch_bounds,
     digest,

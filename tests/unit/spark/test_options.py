@@ -7,7 +7,7 @@ import json
 import pytest
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.options import BATCH_ONLY, NAMES, STREAM_ONLY, ReadOptions, read_options
+from queenmq.spark.source.options import BATCH_ONLY, NAMES, STREAM_ONLY, ReadOptions, read_options
 
 URL = "postgresql://reader:secret@db/queen"
 

@@ -11,8 +11,8 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 
 import pyarrow as pa
 
-from queenmq.spark.options import read_options
-from queenmq.spark.schema import arrow_schema, to_batches
+from queenmq.spark.source.options import read_options
+from queenmq.spark.source.schema import arrow_schema, to_batches
 
 OPTIONS = read_options({"url": "postgresql://h/d", "queue": "orders"}, is_stream=False)
 NOW = datetime(2026, 11, 16, 8, tzinfo=UTC)

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.spark.selection import Selection
-from queenmq.spark.sql_text import Sql, fill
+from queenmq.spark.database.sql_text import Sql, fill
+from queenmq.spark.source.selection import Selection
 
 QUEUE = UUID("00000000-0000-4000-8000-000000000001")
 

@@ -10,7 +10,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="needs the spark extra")
 
-from queenmq.spark.sink_lists import Lists, make_lists  # noqa: E402
+from queenmq.spark.sink.lists import Lists, make_lists  # noqa: E402
 
 STAGE = uuid4()
 NAMES = ("queue", "partition", "payload", "transaction_id", "trace_id")

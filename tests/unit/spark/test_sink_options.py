@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.sink_options import SinkOptions, name_problem, parse_sink_options
+from queenmq.spark.sink.options import SinkOptions, name_problem, parse_sink_options
 
 URL = "postgresql://queen@localhost/queen"
 PLAIN = {"queue": "string", "payload": "string"}

@@ -11,8 +11,8 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="needs the spark extra")
 
 from queenmq.errors import InvalidRequest  # noqa: E402
-from queenmq.spark.sink_options import SinkOptions  # noqa: E402
-from queenmq.spark.sink_rows import checked_batches  # noqa: E402
+from queenmq.spark.sink.options import SinkOptions  # noqa: E402
+from queenmq.spark.sink.rows import checked_batches  # noqa: E402
 
 ALL = frozenset({"queue", "partition", "payload", "transaction_id", "trace_id"})
 GOOD = {

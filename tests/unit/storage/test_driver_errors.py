@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from queenmq import errors
-from queenmq.storage.driver_errors import translated
+from queenmq.storage.connection.driver_errors import translated
 
 
 def _raised(code: str) -> errors.QueenError:

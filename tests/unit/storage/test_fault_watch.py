@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from queenmq.errors import StorageFault
-from queenmq.storage import fault_watch
-from queenmq.storage.fault_watch import FaultWatch
+from queenmq.storage.connection import fault_watch
+from queenmq.storage.connection.fault_watch import FaultWatch
 
 
 @pytest.fixture

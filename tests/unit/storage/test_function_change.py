@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queenmq.errors import MigrationError
-from queenmq.storage.function_change import Change, FunctionVersion, judge
+from queenmq.storage.schema.function_change import Change, FunctionVersion, judge
 
 
 def make(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queenmq.errors import SettingsError
-from queenmq.storage.hosts import Host, parse_url
+from queenmq.storage.connection.hosts import Host, parse_url
 
 ONE = "postgresql://queen:secret@one:5433/app"
 

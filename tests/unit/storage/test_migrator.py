@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from queenmq.storage.migrator import in_order
+from queenmq.storage.schema.migrator import in_order
 from queenmq.storage.sql_files import SqlFile, load_folder
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from queenmq.errors import StorageRejected, StorageUnavailable
-from queenmq.storage.outage import OutageWatch, pause_s
+from queenmq.storage.connection.outage import OutageWatch, pause_s
 from tests.support.waiting import wait_until_async
 
 _SOON_S = 30.0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queenmq.storage.priority_gate import PriorityGate
+from queenmq.storage.connection.priority_gate import PriorityGate
 
 
 class Clock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queenmq.errors import MigrationError
-from queenmq.storage.schema_level import (
+from queenmq.storage.schema.level import (
     LEVEL,
     RELEASED,
     Plan,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from queenmq.errors import StorageUnavailable
-from queenmq.storage.hosts import Host, parse_url
-from queenmq.storage.server_choice import (
+from queenmq.storage.connection.hosts import Host, parse_url
+from queenmq.storage.connection.server_choice import (
     Server,
     ServerState,
     decide,

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from queenmq.storage.spool_pair import EARLY, SpoolPair
+from queenmq.storage.spool.pair import EARLY, SpoolPair
 
 
 @contextlib.asynccontextmanager

@@ -29,7 +29,7 @@ class Story:
 
     def tell(self, seconds: int) -> None:
         """While orders come in: a stream. When all are there: archive and report."""
-        from queenmq.spark.session import CALM, session
+        from queenmq.spark.runtime.session import CALM, session
         from queenmq.storage.embedded import read_url
 
         url = read_url(self._home)
@@ -62,9 +62,9 @@ class Story:
         )
 
     def _archive(self, spark: Any, url: str) -> None:
-        from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
+        from queenmq.spark.jobs.archive.job import ArchiveJob, ArchiveOptions
         from queenmq.spark.lake.layout import Lake
-        from queenmq.spark.options import read_options
+        from queenmq.spark.source.options import read_options
 
         scope = read_options({"url": url, "queue": QUEUE}, is_stream=False).scope
         lake = Lake.at(str(self._home / "lake"))

@@ -14,7 +14,7 @@ from queenmq.errors import InvalidRequest
 from queenmq.spark.jobs.job import Job
 
 if TYPE_CHECKING:
-    from queenmq.spark.options import Scope
+    from queenmq.spark.source.options import Scope
 
 
 @job_command
@@ -54,7 +54,7 @@ def archive(
 
     Example: queen pipeline archive --queue orders --lake ./lake
     """
-    from queenmq.spark.jobs.archive import ArchiveJob, ArchiveOptions
+    from queenmq.spark.jobs.archive.job import ArchiveJob, ArchiveOptions
     from queenmq.spark.lake.layout import Lake
 
     scope = _scope(common.url(), queue, pattern, namespace, task)
@@ -79,7 +79,7 @@ def _scope(
     url: str, queue: list[str] | None, pattern: str | None, namespace: str | None, task: str | None
 ) -> Scope:
     """Queues, chosen as a read of Spark chooses them."""
-    from queenmq.spark.options import read_options
+    from queenmq.spark.source.options import read_options
 
     values = {
         "queue": json.dumps(queue) if queue else None,

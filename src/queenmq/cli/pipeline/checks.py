@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from queenmq.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from queenmq.spark.options import Scope
+    from queenmq.spark.source.options import Scope
 
 
 def check_database(url: str) -> None:
     """Raise StorageUnavailable if nobody answers there."""
-    from queenmq.spark.database import Database
+    from queenmq.spark.database.connection import Database
 
     with Database(url):
         pass
@@ -23,8 +23,8 @@ def check_database(url: str) -> None:
 
 def check_queues(url: str, scope: Scope) -> None:
     """Raise NotFound for a queue that is named and does not exist."""
-    from queenmq.spark.database import Database
-    from queenmq.spark.planning import look_up
+    from queenmq.spark.database.connection import Database
+    from queenmq.spark.source.planning import look_up
 
     with Database(url) as database:
         look_up(database, scope)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from queenmq.cli.database_url import find_url
-from queenmq.cli.declaring import Command, declare, parameter
+from queenmq.cli.display.output import Format, Output
 from queenmq.cli.exits import FOUND, UsageProblem
-from queenmq.cli.output import Format, Output
 from queenmq.cli.pipeline.java_output import kept_java_output
+from queenmq.cli.server.database_url import find_url
+from queenmq.cli.server.declaring import Command, declare, parameter
 from queenmq.errors import InvalidRequest, SettingsError, StorageUnavailable
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ def job_command(function: Callable[..., Job]) -> Command:
 
 def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
     from queenmq.cli.pipeline.progress import watching
-    from queenmq.spark.failures import first_sentence
-    from queenmq.spark.session import CALM, is_running, session
+    from queenmq.spark.runtime.failures import first_sentence
+    from queenmq.spark.runtime.session import CALM, is_running, session
 
     is_ours = not is_running()
     with (

@@ -53,8 +53,8 @@ def load(
 
     Example: queen pipeline load old-orders.jsonl --queue orders --partition-column customer
     """
-    from queenmq.spark.jobs.load import Load
-    from queenmq.spark.jobs.load_options import LoadOptions, find_format
+    from queenmq.spark.jobs.load.job import Load
+    from queenmq.spark.jobs.load.options import LoadOptions, find_format
 
     job = Load(
         LoadOptions(

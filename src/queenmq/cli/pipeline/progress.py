@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from queenmq.cli.output import Column, Output, console, progress
+from queenmq.cli.display.output import Column, Output, console, progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -49,8 +49,8 @@ def replay(
 
     Example: queen pipeline replay --lake ./lake --queue orders --target-queue orders-again
     """
-    from queenmq.spark.jobs.replay import Replay
-    from queenmq.spark.jobs.replay_options import ReplayOptions, parse_moment
+    from queenmq.spark.jobs.replay.job import Replay
+    from queenmq.spark.jobs.replay.options import ReplayOptions, parse_moment
     from queenmq.spark.lake.layout import Lake
 
     job = Replay(

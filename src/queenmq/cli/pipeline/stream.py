@@ -12,7 +12,7 @@ from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.spark.jobs.job import Job
 
 if TYPE_CHECKING:
-    from queenmq.spark.options import Scope
+    from queenmq.spark.source.options import Scope
     from queenmq.spark.streams.definition import Definition
 
 
@@ -45,7 +45,7 @@ def stream(
 
 def _scope(definition: Definition) -> Scope:
     """The queues that the stream reads."""
-    from queenmq.spark.options import Scope
+    from queenmq.spark.source.options import Scope
 
     source = definition.source
     names = [source.queue] if isinstance(source.queue, str) else source.queue

@@ -15,10 +15,10 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from queenmq.clock import now_ms
-from queenmq.spark.failures import spark_failures
+from queenmq.spark.database.sql_text import load
 from queenmq.spark.jobs.job import Progress
 from queenmq.spark.jobs.stopping import stop_requests
-from queenmq.spark.sql_text import load
+from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -162,7 +162,7 @@ def _name(salt: str, rows: int, digest: str) -> str:
 
 def written_before(url: str, batches: Sequence[Batch]) -> set[str]:
     """Names of the batches that were written."""
-    from queenmq.spark.database import Database
+    from queenmq.spark.database.connection import Database
 
     names = {f"write:{batch.name}": batch.name for batch in batches}
     with Database(url) as database:

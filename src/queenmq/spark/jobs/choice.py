@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from queenmq.spark.options import Scope, read_options
+from queenmq.spark.source.options import Scope, read_options
 
 
 @dataclass(frozen=True)

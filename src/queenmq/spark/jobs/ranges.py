@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from queenmq.durations import parse_seconds
 from queenmq.errors import InvalidRequest
-from queenmq.spark.offsets import parse_time
+from queenmq.spark.source.offsets import parse_time
 
 #: A chart has no use for more, and every group of every queue has a row in each.
 BUCKETS_MAX = 2_000

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from queenmq.errors import InvalidRequest, QueenError
-from queenmq.spark.failures import first_sentence
 from queenmq.spark.jobs.job import Progress, Summary, Table
 from queenmq.spark.jobs.stopping import stop_requests
-from queenmq.spark.ordering import by_partition
+from queenmq.spark.runtime.failures import first_sentence
+from queenmq.spark.sink.ordering import by_partition
 from queenmq.spark.streams.aside import LATE, Aside
 from queenmq.spark.streams.checkpoint import Checkpoint
 from queenmq.spark.streams.definition import Definition, milliseconds

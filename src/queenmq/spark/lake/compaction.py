@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from queenmq.errors import StorageRejected
-from queenmq.spark.failures import spark_failures
 from queenmq.spark.lake.layout import DataFile
 from queenmq.spark.lake.reading import read_files, tallies
 from queenmq.spark.lake.table import MessageTable
 from queenmq.spark.lake.writing import write_files
+from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from datetime import date

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from queenmq.spark.database import Database
-from queenmq.spark.history import HistoryChanged, Noted, note
+from queenmq.spark.database.connection import Database
 from queenmq.spark.lake.table import MessageTable, number_of
+from queenmq.spark.source.history import HistoryChanged, Noted, note
 
 
 def check_origin(

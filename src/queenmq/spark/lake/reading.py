@@ -7,9 +7,9 @@ from datetime import date
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from queenmq.spark.failures import spark_failures
 from queenmq.spark.lake.layout import SPARK_SCHEMA, DataFile, Lake, pruned
 from queenmq.spark.lake.table import MessageTable, open_table
+from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -23,8 +23,8 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Tra
 
 from queenmq.clock import unix_ms
 from queenmq.errors import Conflict, NotFound, StorageUnavailable
-from queenmq.spark.digests import digest_texts
 from queenmq.spark.lake.layout import COLUMNS, PARTITIONED_BY, DataFile, Lake, app_id
+from queenmq.spark.sink.digests import digest_texts
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 #: Where the log keeps the database whose messages these are, and the mark noted there last.

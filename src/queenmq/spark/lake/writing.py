@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from queenmq.spark.failures import spark_failures
 from queenmq.spark.lake.layout import (
     COLUMNS,
     FOLDERS,
@@ -21,6 +20,7 @@ from queenmq.spark.lake.layout import (
     path_in_table,
 )
 from queenmq.spark.lake.reading import read_paths
+from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.offsets import batch_bounds
+from queenmq.spark.source.offsets import batch_bounds
 
 _DEFINITION = "queen/definition.json"
 _NOTE = "queen/note.json"

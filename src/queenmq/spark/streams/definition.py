@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.sink_options import name_problem
+from queenmq.spark.sink.options import name_problem
 from queenmq.spark.streams.durations import parse_duration
 
 #: Names of streams stand in front of every transaction id.

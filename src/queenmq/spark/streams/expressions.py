@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.failures import first_sentence
+from queenmq.spark.runtime.failures import first_sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

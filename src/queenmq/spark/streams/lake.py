@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from queenmq.errors import Conflict, SettingsError
-from queenmq.spark.digests import changed_batch_hint, digest_table, digest_texts
+from queenmq.spark.sink.digests import changed_batch_hint, digest_table, digest_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

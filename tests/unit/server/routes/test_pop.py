@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine.operation import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
+from queenmq.engine.requests import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
 from queenmq.errors import InvalidRequest
-from queenmq.server.routes.pop import encode_answer, parse_pop
+from queenmq.server.routes.hot.pop import encode_answer, parse_pop
 from queenmq.settings import Settings
 
 SETTINGS = Settings(default_batch_size=7, default_timeout_ms=1_234, max_batch_size=100)

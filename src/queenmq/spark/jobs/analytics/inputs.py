@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from queenmq.spark.database import Database
+from queenmq.spark.database.connection import Database
+from queenmq.spark.database.sql_text import Sql, fill, load
+from queenmq.spark.database.statements import read_statements
 from queenmq.spark.jobs.choice import Choice
 from queenmq.spark.jobs.ranges import Range
-from queenmq.spark.planning import TASK_ROWS, Queues, count, find_queues, horizon
-from queenmq.spark.selection import Selection
-from queenmq.spark.sql_text import Sql, fill, load
-from queenmq.spark.statements import read_statements
+from queenmq.spark.source.planning import TASK_ROWS, Queues, count, find_queues, horizon
+from queenmq.spark.source.selection import Selection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

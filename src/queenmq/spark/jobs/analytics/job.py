@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from queenmq.errors import SettingsError
-from queenmq.spark.failures import spark_failures
 from queenmq.spark.jobs.analytics.inputs import Inputs, Scene, look
 from queenmq.spark.jobs.analytics.results import (
     LAKE_ROWS_MAX,
@@ -22,6 +21,7 @@ from queenmq.spark.jobs.analytics.results import (
 from queenmq.spark.jobs.choice import Choice
 from queenmq.spark.jobs.job import Progress, Summary, Table
 from queenmq.spark.jobs.ranges import Range
+from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

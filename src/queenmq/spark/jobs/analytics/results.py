@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.database import Database
+from queenmq.spark.database.connection import Database
+from queenmq.spark.database.sql_text import load
 from queenmq.spark.jobs.ranges import Range
-from queenmq.spark.sql_text import load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

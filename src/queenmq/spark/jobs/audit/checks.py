@@ -9,9 +9,9 @@ from uuid import UUID
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from queenmq.spark.database import Database
+from queenmq.spark.database.connection import Database
+from queenmq.spark.database.sql_text import Sql, fill, load
 from queenmq.spark.jobs.audit.findings import KEPT_MAX, SCHEMA, Checked, Finding
-from queenmq.spark.sql_text import Sql, fill, load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

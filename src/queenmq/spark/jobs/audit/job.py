@@ -9,7 +9,6 @@ from uuid import uuid4
 
 from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest, NotFound
-from queenmq.spark.failures import spark_failures
 from queenmq.spark.jobs.analytics.inputs import Inputs, Queue, Scene
 from queenmq.spark.jobs.analytics.results import write_table
 from queenmq.spark.jobs.audit.findings import Checked, listing, overview, to_arrow
@@ -17,6 +16,7 @@ from queenmq.spark.jobs.audit.picture import Ground, Picture, survey
 from queenmq.spark.jobs.choice import Choice
 from queenmq.spark.jobs.job import Progress, Summary, Table
 from queenmq.spark.jobs.ranges import Range
+from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

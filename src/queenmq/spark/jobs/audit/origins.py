@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from queenmq.spark.database import Database
-from queenmq.spark.history import HistoryChanged
+from queenmq.spark.database.connection import Database
+from queenmq.spark.database.sql_text import fill, load
 from queenmq.spark.jobs.audit.findings import KEPT_MAX, Checked, Finding
 from queenmq.spark.lake.origin import check_origin
 from queenmq.spark.lake.reading import tallies
-from queenmq.spark.sql_text import fill, load
+from queenmq.spark.source.history import HistoryChanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from queenmq.errors import StorageRejected
-from queenmq.spark.database import Database
+from queenmq.spark.database.connection import Database
+from queenmq.spark.database.sql_text import Sql, fill, load
+from queenmq.spark.database.statements import read_statements
 from queenmq.spark.jobs.choice import Choice
-from queenmq.spark.planning import Queues, find_queues, horizon
-from queenmq.spark.sql_text import Sql, fill, load
-from queenmq.spark.statements import read_statements
+from queenmq.spark.source.planning import Queues, find_queues, horizon
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

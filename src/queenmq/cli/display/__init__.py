@@ -1,0 +1,1 @@
+"""Shows results: tables, JSON, times, help texts, keys."""

@@ -1,0 +1,1 @@
+"""Commands about messages: push, pop, ack, tail, messages, trace, dlq."""

@@ -1,0 +1,173 @@
+"""`queen pop` and `queen ack`: take messages, and settle them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from queenmq.cli.display.output import Column, counted
+from queenmq.cli.display.times import parse_duration, when
+from queenmq.cli.exits import NothingThere, NotNow, UsageProblem
+from queenmq.cli.messages import ndjson
+from queenmq.cli.messages.ndjson import Line
+from queenmq.cli.session import QueueName, Session, command
+from queenmq.errors import QueenError
+
+Group = Annotated[
+    str | None, typer.Option("--group", "-g", help="Consumer group.", show_default="the default")
+]
+Partition = Annotated[str | None, typer.Option("--partition", "-p", help="Only this partition.")]
+
+MESSAGE_COLUMNS = [
+    Column("partition", "PARTITION"),
+    Column("transactionId", "TRANSACTION ID"),
+    Column("createdAt", "CREATED", when),
+    Column("retryCount", "RETRIES", rank=1),
+    Column("data", "DATA", is_text=True),
+]
+
+
+class Status(enum.StrEnum):
+    """What became of a message."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RETRY = "retry"
+    DLQ = "dlq"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app)(pop)
+    command(app)(ack)
+
+
+def pop(
+    session: Session,
+    queue: QueueName,
+    group: Group = None,
+    partition: Partition = None,
+    batch: Annotated[
+        int, typer.Option("--batch", "-n", min=1, help="Take at most this many messages.")
+    ] = 1,
+    partitions: Annotated[
+        int, typer.Option(min=1, help="Take them from at most this many partitions.")
+    ] = 1,
+    wait: Annotated[
+        str | None, typer.Option(help="Wait this long if there is nothing, such as 30s.")
+    ] = None,
+    ack: Annotated[
+        bool, typer.Option("--ack", help="Ack the messages once they are printed.")
+    ] = False,
+    auto_ack: Annotated[
+        bool, typer.Option("--auto-ack", help="Let the server ack before it answers: at most once.")
+    ] = False,
+) -> None:
+    """Take messages and print them. Exit code 3 when there are none.
+
+    Without --ack they are leased, and come again when the lease ends unless they are acked: the
+    output of -o ndjson is what queen ack reads.
+
+    Example: queen pop orders --group audit --batch 10 --ack
+
+    Example: queen pop orders --group audit2 -n 5 -o ndjson | queen ack
+    """
+    if ack and auto_ack:
+        raise UsageProblem("--ack and --auto-ack are two ways of acking; give one of them")
+    messages = session.queen.pop(
+        queue,
+        group=group,
+        partition=partition,
+        batch=batch,
+        partitions=partitions,
+        wait=wait is not None,
+        timeout_ms=int(parse_duration(wait or "0") * 1000),
+        auto_ack=auto_ack,
+    )
+    if not messages:
+        session.require_queue(queue)
+        if session.queen.admin.get_pop_maintenance_mode()["popMaintenanceMode"]:
+            raise NotNow(
+                "pops are paused on all brokers; resume them with queen maintenance off --pops"
+            )
+        raise NothingThere(f"queue {queue!r} has nothing to pop now; queen why {queue} says why")
+    session.out.rows((dict(one) for one in messages), MESSAGE_COLUMNS)
+    if ack:
+        _check(session.queen.ack(messages)["results"])
+
+
+def ack(
+    session: Session,
+    transaction_id: Annotated[
+        str | None, typer.Argument(metavar="TRANSACTION_ID", help="The message's transaction id.")
+    ] = None,
+    partition_id: Annotated[str | None, typer.Option(help="The message's partition id.")] = None,
+    lease_id: Annotated[
+        str | None,
+        typer.Option(help="The message's lease id. Without it the lease is not checked."),
+    ] = None,
+    group: Group = None,
+    status: Annotated[
+        Status, typer.Option(help="How handling the message ended.")
+    ] = Status.COMPLETED,
+    error: Annotated[
+        str | None, typer.Option(help="Why it failed; kept with a dead letter.")
+    ] = None,
+) -> None:
+    """Settle a message by its ids, or the messages that queen pop -o ndjson gives, from a pipe.
+
+    Example: queen pop orders --group audit3 -o ndjson | queen ack --status failed --error why
+    """
+    if transaction_id is None:
+        given = {"--partition-id": partition_id, "--lease-id": lease_id}
+        if any(given.values()):
+            raise UsageProblem("--partition-id and --lease-id need the TRANSACTION_ID")
+        batches = _messages()
+    elif partition_id is None:
+        raise UsageProblem("--partition-id is missing; a message is named by both of its ids")
+    else:
+        one = {"transactionId": transaction_id, "partitionId": partition_id, "leaseId": lease_id}
+        batches = iter([[one]])
+    results: list[Any] = []
+    for batch in batches:
+        results += session.queen.ack(batch, status.value, group=group, error=error)["results"]
+    if not results:
+        raise NothingThere("standard input has no messages to ack")
+    _check(results)
+    session.out.done(f"{_PAST[status]} {counted(len(results), 'message')}", results)
+
+
+_PAST = {
+    Status.COMPLETED: "completed",
+    Status.FAILED: "failed",
+    Status.RETRY: "gave back",
+    Status.DLQ: "buried",
+}
+
+
+def _messages() -> Iterator[list[Mapping[str, Any]]]:
+    with ndjson.opened(None) as stream:
+        for batch in ndjson.batches(stream, is_message=True):
+            yield [_message(line) for line in batch]
+
+
+def _message(line: Line) -> Mapping[str, Any]:
+    value = line.value
+    if not isinstance(value, dict) or not {"transactionId", "partitionId"} <= value.keys():
+        raise UsageProblem(
+            f"line {line.number} has no transactionId and partitionId;"
+            " pass what queen pop -o ndjson prints"
+        )
+    return value
+
+
+def _check(results: Sequence[Mapping[str, Any]]) -> None:
+    refused = [one for one in results if not one["success"]]
+    if refused:
+        raise QueenError(
+            f"{len(refused)} of {len(results)} acks were refused,"
+            f" the first one, of {refused[0]['transactionId']}: {refused[0]['error']}"
+        )

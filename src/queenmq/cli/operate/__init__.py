@@ -1,0 +1,1 @@
+"""Commands for operators: status, why, top, ops, maintenance, bench."""

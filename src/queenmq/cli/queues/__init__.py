@@ -1,0 +1,1 @@
+"""Commands about queues, partitions and consumer groups."""

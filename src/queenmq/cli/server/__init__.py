@@ -1,0 +1,1 @@
+"""Commands that run a broker or work on its database: serve, db."""

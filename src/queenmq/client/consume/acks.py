@@ -1,0 +1,199 @@
+"""Owns the acks of a consumer: sent beside the next handler, joined when they pile up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from queenmq.client.consume.ahead import Ahead
+from queenmq.client.consume.lanes import Lanes
+from queenmq.client.consume.settling import Settler
+from queenmq.client.errors import ClientError
+from queenmq.client.http.retry import RetryPolicy
+from queenmq.client.message import Message
+
+logger = logging.getLogger(__name__)
+
+#: An ack that is lost means work done twice, so a consumer is patient: a minute or two.
+PATIENT = RetryPolicy(attempts=30, base_delay=0.1, max_retry_delay=5.0)
+
+
+class Acker:
+    """Settles the handled messages of one batch, in order. At most one request is under way.
+
+    An ack passes everything before it in its partition, so the last message of a run is enough.
+    Servers of another make count acks instead: they keep the lease after the last message, which
+    shows in the answer. Those are sent every ack.
+
+    With `ahead` the last ack asks for the next batch as well.
+    """
+
+    def __init__(self, settler: Settler, lanes: Lanes, ahead: Ahead | None = None) -> None:
+        self._settler = settler
+        self.lanes = lanes
+        self._ahead = ahead
+        self._pending: list[Message[Any]] = []
+        self._done: list[Message[Any]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._is_sending = False
+        #: What to call when everything has been sent.
+        self._callbacks: list[Callable[[], object]] = []
+
+    def add(self, *messages: Message[Any]) -> None:
+        """These were handled well; settle them after all that were added before."""
+        self._pending += messages
+        if self._pending and not self._is_sending:
+            self._is_sending = True
+            self._task = asyncio.create_task(self._send())
+            self._task.add_done_callback(self._ended)
+
+    def when_sent(self, callback: Callable[[], object]) -> None:
+        """Call it when everything that was added has been sent: later, or now."""
+        if self._is_sending:
+            self._callbacks.append(callback)
+        else:
+            callback()
+
+    async def drain(self) -> None:
+        """Come back when everything that was added has been sent, also if the caller is ended."""
+        task = self._task
+        if task is None:
+            return
+        if self._is_sending:
+            # Not the task itself, which would end with a caller that is cancelled.
+            sent = asyncio.Event()
+            self._callbacks.append(sent.set)
+            await sent.wait()
+        task.result()
+
+    async def _send(self) -> None:
+        try:
+            while self._pending:
+                await self._send_pending()
+        finally:
+            self._sent()
+
+    def _sent(self) -> None:
+        self._is_sending = False
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task may be cancelled before it has begun, and says nothing then."""
+        if task is self._task and self._is_sending:
+            self._sent()
+
+    async def _send_pending(self) -> None:
+        messages, self._pending = self._pending, []
+        self._done += messages
+        try:
+            await self._complete(messages)
+        except ClientError as error:
+            # The messages come again when the lease is over.
+            self.lanes.lose()
+            _warn("acks did not get through", error=str(error), count=len(messages))
+
+    async def _complete(self, messages: list[Message[Any]]) -> None:
+        if not self._settler.counts_acks:
+            messages = list({one.partition_id: one for one in messages}.values())
+        for message, result in zip(messages, await self._ack(messages), strict=True):
+            if not result.get("success"):
+                _warn("an ack was refused", error=str(result.get("error")), count=1)
+            elif not result.get("leaseReleased") and self.lanes.is_last(message):
+                await self._complete_all(message.partition_id)
+
+    async def _ack(self, messages: list[Message[Any]]) -> list[dict[str, Any]]:
+        ahead = self._ahead if self._settler.pops_next and self.lanes.is_done else None
+        path = None if ahead is None else ahead.ask()
+        if ahead is None or path is None:
+            return await self._settler.ack_each(messages, policy=PATIENT)
+        popped: list[Message[Any]] = []
+        try:
+            results, popped = await self._settler.ack_and_pop(messages, path, policy=PATIENT)
+        finally:
+            ahead.put(popped)
+        return results
+
+    async def _complete_all(self, partition_id: str) -> None:
+        """The lease did not end with its last message: send the acks that were left out.
+
+        It may also have ended before, by an ack whose answer was lost. If this helps, the server
+        counts, and is sent every ack from now on.
+        """
+        if self._settler.counts_acks:
+            return
+        messages = [one for one in self._done if one.partition_id == partition_id]
+        results = await self._settler.ack_each(messages, policy=PATIENT)
+        self._settler.counts_acks = any(one.get("leaseReleased") for one in results)
+
+
+class Tail:
+    """The acks of a worker's last batch, which may still be on their way when it pops the next one.
+
+    That is of use if the next batch comes from other partitions, so it is done where the last two
+    did. On a queue with a single busy partition the next pop would get there before the ack, find
+    the partition leased, and have to be woken.
+    """
+
+    def __init__(self) -> None:
+        self._acker: Acker | None = None
+        self._partition_ids: Collection[str] = ()
+
+    def is_lane(self, partition_ids: Collection[str]) -> bool:
+        """Whether a batch of these partitions is to be acked before the next one can be popped."""
+        return not self._partition_ids or not set(self._partition_ids).isdisjoint(partition_ids)
+
+    async def follow(self, acker: Acker, when_sent: Callable[[], object]) -> None:
+        """A batch was handled. At most one batch is left with acks under way."""
+        await self.drain()
+        acker.when_sent(when_sent)
+        is_lane = self.is_lane(acker.lanes.partition_ids)
+        self._partition_ids = acker.lanes.partition_ids
+        self._acker = acker
+        if is_lane:
+            await self.drain()
+
+    async def drain(self) -> None:
+        if self._acker is not None:
+            await self._acker.drain()
+            self._acker = None
+
+
+async def settle_failed(settler: Settler, lanes: Lanes, message: Message[Any], text: str) -> None:
+    """Say that the message in hand failed. Its lane goes on only if it became a dead letter."""
+    try:
+        (result,) = await settler.ack_each([message], False, error=text, policy=PATIENT)
+    except ClientError as error:
+        _warn("a failure could not be reported", error=str(error), count=1)
+        result = {}
+    if result.get("success") and result.get("dlq") and not result.get("leaseReleased"):
+        lanes.settle()
+    else:
+        lanes.block()
+
+
+async def fail_all(settler: Settler, failed: Sequence[tuple[Message[Any], str]]) -> None:
+    """Say of each that it failed, and why; in every partition the server takes them in order."""
+    for message, text in failed:
+        message["_status"], message["_error"] = False, text
+    try:
+        await settler.ack_each([message for message, _ in failed], policy=PATIENT)
+    except ClientError as error:
+        _warn("failures could not be reported", error=str(error), count=len(failed))
+
+
+async def release(settler: Settler, messages: Sequence[Message[Any]]) -> None:
+    """Give back what was not handled: delivered again at once, and not counted as a failure."""
+    if not messages:
+        return
+    try:
+        await settler.ack_each(messages, "retry", policy=PATIENT)
+    except ClientError as error:
+        _warn("messages stay leased until it runs out", error=str(error), count=len(messages))
+
+
+def _warn(text: str, *, error: str, count: int) -> None:
+    logger.warning(text, extra={"event": "ack_failed", "error": error, "count": count})

@@ -1,0 +1,44 @@
+"""Owns the batch that comes along with the acks of the one before, in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from queenmq.client.calls import PopRequest
+from queenmq.client.consume.lanes import Budget
+from queenmq.client.message import Message
+
+
+class Ahead:
+    """The next batch of a worker, if it has come already. Its share of the budget is set aside."""
+
+    def __init__(
+        self, request: PopRequest, budget: Budget, *, is_stopping: Callable[[], bool]
+    ) -> None:
+        self._request = replace(request, wait=False)
+        self._budget = budget
+        self._is_stopping = is_stopping
+        self._share = 0
+        self._messages: list[Message[Any]] = []
+
+    def ask(self) -> str | None:
+        """The pop to send along with acks; None if nothing more is wanted."""
+        if self._is_stopping() or self._share:
+            return None
+        self._share = self._budget.take(self._request.batch)
+        return self._request.path(batch=self._share) if self._share else None
+
+    def put(self, messages: Sequence[Message[Any]]) -> None:
+        """What the pop has brought, if anything; also to be said of one that failed."""
+        self._messages = list(messages)
+        if not messages:
+            self._budget.settle(self._share, 0)
+            self._share = 0
+
+    def take(self) -> tuple[int, list[Message[Any]]]:
+        """The share and the batch; 0 and none if there is none."""
+        found = self._share, self._messages
+        self._share, self._messages = 0, []
+        return found

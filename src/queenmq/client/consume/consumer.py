@@ -1,0 +1,230 @@
+"""Owns the consume loop: workers that pop, handle, ack and renew until they are told to stop.
+
+Each worker handles one leased batch at a time, message after message; the server leases a partition
+to one of them only. So a partition's messages are never handled at the same time or out of order,
+whatever the number of workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from queenmq.client.consume.acks import Acker, Tail, release
+from queenmq.client.consume.ahead import Ahead
+from queenmq.client.consume.handling import Handling
+from queenmq.client.consume.lanes import Budget, Lanes
+from queenmq.client.consume.leases import KeptLease
+from queenmq.client.errors import ClientClosed, RequestFailed, Unreachable
+from queenmq.client.message import Message
+
+if TYPE_CHECKING:
+    from queenmq.client.client import Queen
+    from queenmq.client.consume.consumption import ConsumeOptions
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between pops that do not wait.
+_POLL_S = 0.1
+
+
+class Consumer:
+    """One run of a consumption."""
+
+    def __init__(
+        self,
+        queen: Queen,
+        options: ConsumeOptions,
+        *,
+        handle: Callable[[Any], Any] | None,
+        on_success: Callable[..., Any] | None = None,
+        on_error: Callable[..., Any] | None = None,
+    ) -> None:
+        self._queen = queen
+        self._options = options
+        self.handling = Handling(
+            queen._settler,
+            options,
+            handle=handle,
+            on_success=on_success,
+            on_error=on_error,
+            is_stopping=lambda: self.is_stopping,
+        )
+        self._budget = Budget(options.limit)
+        self._stopping = asyncio.Event()
+        #: Workers that wait for something to do, which may be broken off.
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self.workers: set[asyncio.Task[None]] = set()
+        self._busy = 0
+        self._last = asyncio.get_running_loop().time()
+
+    @property
+    def is_stopping(self) -> bool:
+        given = self._options.stop_event
+        return self._stopping.is_set() or (given is not None and given.is_set())
+
+    def stop(self) -> None:
+        """Take nothing new; what is in hand is finished."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        for task in self._waiting - {asyncio.current_task()}:
+            task.cancel()
+
+    async def run(self) -> None:
+        """Work until the limit, an idle time, a stop or an error."""
+        workers = [asyncio.create_task(self._work()) for _ in range(self._options.concurrency)]
+        self.workers.update(workers)
+        watcher = asyncio.create_task(self._watch())
+        try:
+            await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+            self.stop()
+            await asyncio.gather(*workers)
+        finally:
+            watcher.cancel()
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, watcher, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        """Stop when the user's own event says so."""
+        if self._options.stop_event is not None:
+            await self._options.stop_event.wait()
+            self.stop()
+
+    async def _work(self) -> None:
+        async with contextlib.aclosing(self.batches()) as batches:
+            async for lanes, acker in batches:
+                await self.handling.run(lanes, acker)
+
+    async def batches(self) -> AsyncGenerator[tuple[Lanes, Acker], None]:
+        """Leased batches, one after the other; each is renewed until its acks have got through."""
+        request, budget = self._options.request, self._budget
+        failures, tail = 0, Tail()
+        ahead = Ahead(request, budget, is_stopping=lambda: self.is_stopping)
+        try:
+            while not self.is_stopping and not budget.is_spent:
+                share, messages = ahead.take()
+                share = share or budget.take(request.batch)
+                lanes = Lanes([])
+                try:
+                    messages = messages or await self._unless_stopped(self._pop(share))
+                    failures = 0
+                    if messages:
+                        lanes = Lanes(messages)
+                        async with self._in_hand(lanes, tail, ahead) as acker:
+                            yield lanes, acker
+                except (Unreachable, RequestFailed) as error:
+                    if isinstance(error, RequestFailed) and not _may_pass(error.status):
+                        raise
+                    failures += 1
+                    if not self._stop_if_idle():
+                        await self._unless_stopped(self._back_off(failures, error))
+                finally:
+                    # What was not handled, after a failure, may be taken again.
+                    budget.settle(share, lanes.taken)
+        finally:
+            await tail.drain()
+            share, messages = ahead.take()
+            budget.settle(share, 0)
+            await release(self._queen._settler, messages)
+
+    async def _back_off(self, failures: int, error: Exception) -> None:
+        delay = self._queen._transport.policy.backoff(failures, random=random.random)
+        facts = {"event": "pop_failed", "error": str(error), "delay_s": round(delay, 3)}
+        logger.warning("a consumer cannot pop; it tries again", extra=facts)
+        await self._pause(delay)
+
+    async def _pop(self, share: int) -> list[Message[Any]]:
+        if share == 0:
+            # Other workers have all that is left; some of it may come back.
+            await self._pause(_POLL_S)
+            return []
+        request = self._options.request
+        messages = await self._queen._pop(request, batch=share, timeout_ms=self._poll_ms())
+        if not messages and not self._stop_if_idle() and not request.wait:
+            await self._pause(_POLL_S)
+        return messages
+
+    @contextlib.asynccontextmanager
+    async def _in_hand(self, lanes: Lanes, tail: Tail, ahead: Ahead) -> AsyncIterator[Acker]:
+        # Where batches come from several partitions, the next one is popped beside the acks.
+        is_lane = tail.is_lane(lanes.partition_ids)
+        acker = Acker(self._queen._settler, lanes, ahead if is_lane else None)
+        self._busy += 1
+        lease = self._kept(lanes)
+
+        def put_down() -> None:
+            if lease is not None:
+                lease.stop()
+            self._busy -= 1
+            self._last = asyncio.get_running_loop().time()
+
+        try:
+            yield acker
+        except BaseException:
+            try:
+                await acker.drain()
+            finally:
+                put_down()
+            raise
+        await tail.follow(acker, put_down)
+
+    def _kept(self, lanes: Lanes) -> KeptLease | None:
+        if not self._options.renew_lease or not lanes.lease_id:
+            return None
+        return KeptLease(
+            lanes,
+            settler=self._queen._settler,
+            transport=self._queen._transport,
+            interval=self._options.renew_interval_ms / 1000,
+        )
+
+    def _poll_ms(self) -> int:
+        """How long to wait for messages; not longer than until the idle time is over."""
+        wanted = self._options.request.timeout_ms
+        if self._options.idle_ms is None:
+            return wanted
+        left = self._options.idle_ms - self._idle_ms()
+        return max(1, min(wanted, int(left) + 1))
+
+    def _idle_ms(self) -> float:
+        if self._busy:
+            self._last = asyncio.get_running_loop().time()
+        return (asyncio.get_running_loop().time() - self._last) * 1000
+
+    def _stop_if_idle(self) -> bool:
+        idle_ms = self._options.idle_ms
+        if idle_ms is not None and self._idle_ms() >= idle_ms:
+            self.stop()
+            return True
+        return False
+
+    async def _pause(self, seconds: float) -> None:
+        await self._queen._transport.pause(seconds)
+
+    async def _unless_stopped(self, work: Any) -> Any:
+        """What the work gives, or None when a stop breaks it off."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self._stopping.is_set() and task.uncancel() == 0:
+                return None
+            raise
+        except ClientClosed:
+            if self._stopping.is_set():
+                return None
+            raise
+        finally:
+            self._waiting.discard(task)
+
+
+def _may_pass(status: int) -> bool:
+    return status == 429 or status >= 500

@@ -1,0 +1,78 @@
+"""Owns keeping a lease while its messages are handled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Literal
+
+from queenmq.client.consume.lanes import Lanes
+from queenmq.client.consume.settling import Settler
+from queenmq.client.errors import ClientClosed, ClientError, LeaseLost, NotFound
+from queenmq.client.http.transport import Transport
+
+logger = logging.getLogger(__name__)
+
+#: Seconds before the first renewal, and after one that failed: below the shortest lease there is.
+_SOON_S = 0.3
+
+
+class KeptLease:
+    """Extends the lease of a batch from time to time, until it is stopped.
+
+    It begins soon, because the length of the lease is not known here. Each time the lease is
+    extended by three intervals, so that it outlives two failures. One that turns out to be lost is
+    noted in the lanes.
+    """
+
+    def __init__(
+        self, lanes: Lanes, *, settler: Settler, transport: Transport, interval: float
+    ) -> None:
+        self._lanes = lanes
+        self._settler = settler
+        self._transport = transport
+        self._interval = interval
+        self._task: asyncio.Task[None] | None = None
+        # Most batches are done with before a task is needed.
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(min(_SOON_S, interval), self._start)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        lanes, interval = self._lanes, self._interval
+        seconds = max(1, round(3 * interval))
+        with contextlib.suppress(ClientClosed):
+            while True:
+                outcome = await _extend(lanes.lease_id, lanes, self._settler, seconds)
+                if outcome == "lost":
+                    return
+                pause_s = interval if outcome == "kept" else min(_SOON_S, interval)
+                await self._transport.pause(pause_s)
+
+
+async def _extend(
+    lease_id: str, lanes: Lanes, settler: Settler, seconds: int
+) -> Literal["kept", "lost", "unknown"]:
+    """What became of the lease."""
+    try:
+        await settler.extend(lease_id, seconds)
+    except (NotFound, LeaseLost) as error:
+        lanes.lose()
+        facts = {"event": "lease_lost", "lease_id": lease_id, "error": str(error)}
+        logger.warning("a lease was lost while a handler ran", extra=facts)
+        return "lost"
+    except ClientClosed:
+        raise
+    except ClientError as error:
+        facts = {"event": "renewal_failed", "lease_id": lease_id, "error": str(error)}
+        logger.warning("a lease could not be extended; tried again", extra=facts)
+        return "unknown"
+    return "kept"

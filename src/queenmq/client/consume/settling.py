@@ -1,0 +1,115 @@
+"""Owns acks and lease extensions: messages to requests, results back to messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from queenmq.client.calls import ack_item, by_group, group_of, lease_ids, quoted
+from queenmq.client.errors import ClientError
+from queenmq.client.http.retry import RetryPolicy
+from queenmq.client.http.servers import affinity_key
+from queenmq.client.http.transport import Transport
+from queenmq.client.message import Message, SettledAndPopped, field_of
+
+if TYPE_CHECKING:
+    from queenmq.client.client import Queen
+
+ACK_BATCH = "/api/v1/ack/batch"
+
+
+class Settler:
+    """Settles messages."""
+
+    def __init__(self, queen: Queen, transport: Transport) -> None:
+        self._queen = queen
+        self._transport = transport
+        #: Whether the server ends a lease only after one ack for each message of it.
+        self.counts_acks = False
+        #: Whether the server pops behind acks if it is asked to.
+        self.pops_next = True
+
+    async def ack(
+        self, message: Any, status: bool | str, *, group: str | None, error: str | None
+    ) -> dict[str, Any]:
+        """One message: the server's result. A list: `success` of all, and `results` of each."""
+        if isinstance(message, list | tuple):
+            results = await self.ack_each(message, status, group=group, error=error)
+            return {"success": all(one["success"] for one in results), "results": results}
+        (result,) = await self.ack_each([message], status, group=group, error=error)
+        return result
+
+    async def ack_each(
+        self,
+        messages: Sequence[Any],
+        status: bool | str = True,
+        *,
+        group: str | None = None,
+        error: str | None = None,
+        policy: RetryPolicy | None = None,
+    ) -> list[dict[str, Any]]:
+        """One result per message, in order; messages of several groups go in several requests."""
+        results: list[dict[str, Any]] = [{}] * len(messages)
+        for name, places in by_group(messages, group).items():
+            items = [ack_item(messages[place], status, error) for place in places]
+            queue = field_of(messages[places[0]], "queue")
+            found = await self._send({"acknowledgments": items}, name, queue, policy)
+            for place, result in zip(places, _results(found, len(places)), strict=True):
+                results[place] = result
+        return results
+
+    async def ack_and_pop(
+        self, messages: Sequence[Message[Any]], path: str, *, policy: RetryPolicy
+    ) -> tuple[list[dict[str, Any]], list[Message[Any]]]:
+        """Ack messages of one group, and pop what is there then in the same request.
+
+        A server of another make only acks, and is not asked again.
+        """
+        items = [ack_item(message, True, None) for message in messages]
+        body = {"acknowledgments": items, "next": path}
+        found = await self._send(body, group_of(messages[0]), messages[0].queue, policy)
+        if isinstance(found, list):
+            self.pops_next = False
+            return _results(found, len(items)), []
+        popped = found.next.received(self._queen) if found.next is not None else []
+        return _results(found.results, len(items)), popped
+
+    async def _send(
+        self, body: dict[str, Any], group: str | None, queue: str | None, policy: RetryPolicy | None
+    ) -> list[Any] | SettledAndPopped:
+        # Where the group's pops go: that server can wake them at once.
+        key = affinity_key(queue, None, group) if queue else None
+        data = self._transport.codec.encode({**body, "consumerGroup": group})
+        answer = await self._transport.request("POST", ACK_BATCH, data, key=key, policy=policy)
+        found: list[Any] | SettledAndPopped = self._transport.read(
+            answer, list[Any] | SettledAndPopped, f"POST {ACK_BATCH}"
+        )
+        return found
+
+    async def renew(self, what: Any, *, seconds: int) -> Any:
+        """One result for a message or lease id, a list of them for a list."""
+        results = [await self._extend(lease_id, seconds) for lease_id in lease_ids(what)]
+        if isinstance(what, list | tuple):
+            return results
+        if not results:
+            return {"success": False, "error": "the message has no lease"}
+        return results[0]
+
+    async def _extend(self, lease_id: str, seconds: int) -> dict[str, Any]:
+        try:
+            found = await self.extend(lease_id, seconds)
+        except ClientError as error:
+            return {"leaseId": lease_id, "success": False, "error": str(error)}
+        return {"leaseId": lease_id, "success": True, "newExpiresAt": found.get("newExpiresAt")}
+
+    async def extend(self, lease_id: str, seconds: int) -> Mapping[str, Any]:
+        """Extend a lease, or raise."""
+        path = f"/api/v1/lease/{quoted(lease_id)}/extend"
+        answer = await self._transport.call("POST", path, {"seconds": seconds})
+        return answer if isinstance(answer, dict) else {}
+
+
+def _results(found: Any, count: int) -> list[dict[str, Any]]:
+    if not isinstance(found, list) or len(found) != count:
+        raise ClientError(f"expected one result per ack, got {found!r:.200}")
+    return found

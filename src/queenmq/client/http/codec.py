@@ -1,0 +1,55 @@
+"""Owns JSON of the client: msgspec, or an object of the user's with `dumps` and `loads`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol
+
+import msgspec
+
+from queenmq import wire
+from queenmq.client.http.payloads import cut_out, put_back
+
+
+class Json(Protocol):
+    """What a JSON library has to have; the module `json` and orjson do."""
+
+    def dumps(self, value: Any, /) -> str | bytes: ...
+
+    def loads(self, text: bytes, /) -> Any: ...
+
+
+@functools.cache
+def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(wanted)
+
+
+class Codec:
+    """Requests to bytes, answers to values."""
+
+    def __init__(self, json: Json | None) -> None:
+        self._json = json
+
+    def encode(self, value: Any) -> bytes:
+        if self._json is None:
+            return wire.encode(value)
+        text = self._json.dumps(value)
+        return text.encode() if isinstance(text, str) else text
+
+    def decode(self, body: bytes, wanted: Any = Any) -> Any:
+        """Return the value in an answer; payloads that cannot be read do not spoil the others.
+
+        Raises ValueError if the body is not such a value.
+        """
+        try:
+            return self._decode(body, wanted)
+        except (ValueError, RecursionError) as error:
+            skeleton, payloads = cut_out(body)
+            if not payloads:
+                raise ValueError(str(error)) from error
+        return put_back(self._decode(skeleton, wanted), payloads, self._decode)
+
+    def _decode(self, body: bytes, wanted: Any = Any) -> Any:
+        if self._json is None:
+            return _decoder(wanted).decode(body)
+        return msgspec.convert(self._json.loads(body), wanted)

@@ -1,0 +1,240 @@
+"""Owns HTTP: one pool of connections, tokens, timeouts, tries on several servers.
+
+Knows nothing of queues. What to try again is decided in `retry`, where to send it in `servers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from queenmq import clock
+from queenmq.client.errors import ClientClosed, ClientError, RequestFailed, Unreachable, refusal
+from queenmq.client.http.codec import Codec
+from queenmq.client.http.connections import Address, Broken, NotConnected, Pool
+from queenmq.client.http.headers import header_text
+from queenmq.client.http.retry import RetryPolicy, parse_retry_after
+from queenmq.client.http.servers import Servers
+
+T = TypeVar("T")
+
+#: A token, or what gives one; asked before every request, so that it may change.
+Token = str | Callable[[], str | Awaitable[str]]
+
+
+class Answer(NamedTuple):
+    """A success."""
+
+    status: int
+    body: bytes
+    #: Whether an earlier try got no answer: then it may have been carried out all the same.
+    is_repeated: bool = False
+
+
+class _Failed(Exception):
+    """One try that may be worth another one. No status: there was no answer."""
+
+    def __init__(
+        self,
+        error: ClientError,
+        status: int | None,
+        *,
+        retry_after: float | None = None,
+        was_sent: bool = True,
+    ) -> None:
+        self.error = error
+        self.status = status
+        self.retry_after = retry_after
+        self.was_sent = was_sent
+
+
+class Transport:
+    """Sends requests and gives answers, or raises a ClientError."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        *,
+        codec: Codec,
+        policy: RetryPolicy,
+        timeout: float,
+        token: Token | None = None,
+        headers: Mapping[str, str] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        connections: int = 100,
+        can_fail_over: bool = True,
+    ) -> None:
+        self.servers = servers
+        self.codec = codec
+        self.policy = policy
+        self._timeout = timeout
+        self._token = token
+        self._headers = header_text({"Accept": "application/json", **(headers or {})})
+        if isinstance(token, str):
+            self._headers += _authorization(token)
+        self._addresses = {url: Address(url, ssl_context) for url in servers.urls}
+        self._only = servers.urls[0] if len(servers.urls) == 1 else None
+        self._connections = connections
+        self._can_fail_over = can_fail_over and len(servers.urls) > 1
+        self._pool: Pool | None = None
+        self._closing: asyncio.Event | None = None
+        self._is_closed = False
+
+    async def call(self, method: str, path: str, body: Any = None, wanted: Any = Any) -> Any:
+        """Send a value and give back the answer's, None for an answer without a body."""
+        data = None if body is None else self.codec.encode(body)
+        answer = await self.request(method, path, data)
+        return self.read(answer, wanted, f"{method} {path}") if answer.body else None
+
+    def read(self, answer: Answer, wanted: Any, where: str) -> Any:
+        """The value in an answer. Something other than Queen may have given it."""
+        try:
+            return self.codec.decode(answer.body, wanted)
+        except ValueError as error:
+            raise RequestFailed(
+                answer.status,
+                f"the answer cannot be read ({error}); is there a Queen server at this address?",
+                where,
+            ) from None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        timeout: float | None = None,
+        key: str | None = None,
+        policy: RetryPolicy | None = None,
+    ) -> Answer:
+        """One request, tried again and on other servers as far as that can help."""
+        policy = policy or self.policy
+        tried: set[str] = set()
+        attempt, is_repeated = 1, False
+        while True:
+            base = self._only or self.servers.choose(key, now=self._now(), tried=tried)
+            try:
+                answer = await self._try(method, base, path, body, timeout, policy)
+                return answer._replace(is_repeated=True) if is_repeated else answer
+            except _Failed as failed:
+                is_repeated = is_repeated or (failed.status is None and failed.was_sent)
+                if failed.status != 429:
+                    self.servers.failed(base, now=self._now())
+                    tried.add(base)
+                    if self._can_fail_over and len(tried) < len(self.servers.urls):
+                        continue
+                delay = policy.next_delay(
+                    attempt,
+                    status=failed.status,
+                    retry_after=failed.retry_after,
+                    random=random.random,
+                )
+                if delay is None:
+                    raise failed.error from failed.error.__cause__
+            tried.clear()
+            attempt += 1
+            await self.pause(delay)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, but not beyond the client's close."""
+        closing = self._open_closing()
+        try:
+            async with asyncio.timeout(seconds):
+                await closing.wait()
+        except TimeoutError:
+            return
+        raise ClientClosed("the client was closed while a request waited for its next try")
+
+    async def close(self) -> None:
+        """Close all connections; requests after this are refused."""
+        self._is_closed = True
+        if self._closing is not None:
+            self._closing.set()
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
+
+    async def _try(
+        self,
+        method: str,
+        base: str,
+        path: str,
+        body: bytes | None,
+        timeout: float | None,
+        policy: RetryPolicy,
+    ) -> Answer:
+        pool = self._open_pool()
+        headers = await self._with_token() if callable(self._token) else self._headers
+        try:
+            reply = await pool.request(
+                self._addresses[base], method, path, headers, body, timeout or self._timeout
+            )
+        except (NotConnected, Broken, TimeoutError, OSError) as error:
+            if self._is_closed:
+                raise ClientClosed("the client was closed during a request") from None
+            problem = Unreachable(
+                f"{method} {base}{path} got no answer ({error}); is the server running there?"
+            )
+            problem.__cause__ = error
+            raise _Failed(problem, None, was_sent=not isinstance(error, NotConnected)) from None
+        status, content, wait = reply
+        if 200 <= status < 300:
+            self.servers.succeeded(base)
+            return Answer(status, content)
+        refused = refusal(status, self._reason(content, status), f"{method} {base}{path}")
+        if not policy.can_retry(status):
+            self.servers.succeeded(base)
+            raise refused
+        retry_after = parse_retry_after(wait, unix_s=clock.unix_ms() / 1000)
+        raise _Failed(refused, status, retry_after=retry_after)
+
+    def _reason(self, content: bytes, status: int) -> str:
+        """The server's sentence, or the beginning of whatever it sent."""
+        try:
+            body = self.codec.decode(content)
+        except ValueError:
+            body = None
+        if isinstance(body, dict) and isinstance(body.get("error"), str):
+            return str(body["error"])
+        text = " ".join(content[:200].decode(errors="replace").split())
+        return text or f"no reason given for status {status}"
+
+    async def _with_token(self) -> str:
+        assert callable(self._token)
+        try:
+            token = self._token()
+            if inspect.isawaitable(token):
+                token = await token
+        except Exception as error:
+            problem = Unreachable(
+                f"bearer_token gave no token ({type(error).__name__}: {error}), "
+                "so nothing was sent; see to that function"
+            )
+            problem.__cause__ = error
+            raise _Failed(problem, None, was_sent=False) from None
+        return self._headers + _authorization(token)
+
+    def _open_pool(self) -> Pool:
+        if self._is_closed:
+            raise ClientClosed("the client was closed; make a new one")
+        if self._pool is None:
+            self._pool = Pool(limit=self._connections)
+        return self._pool
+
+    def _open_closing(self) -> asyncio.Event:
+        if self._closing is None:
+            self._closing = asyncio.Event()
+            if self._is_closed:
+                self._closing.set()
+        return self._closing
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _authorization(token: str) -> str:
+    return header_text({"Authorization": f"Bearer {token}"})

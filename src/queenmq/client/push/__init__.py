@@ -1,0 +1,1 @@
+"""Sends messages, at once or from a buffer. Start with `pushing.py`."""

@@ -1,0 +1,268 @@
+"""Owns the buffer of one partition: sent by count or time, in order, and tried until it works.
+
+A flush that fails keeps everything; meanwhile the buffer fills up, and then the caller waits. What
+the server refuses for good is handed back: to the callback, and as an error of the next flush or of
+the close.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from queenmq.client.errors import BufferFailed, ClientError, RequestFailed
+from queenmq.client.http.servers import affinity_key
+from queenmq.client.http.transport import Transport
+from queenmq.client.push.pushing import Pusher
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+Item = dict[str, Any]
+
+
+class Room:
+    """How much all buffers of a client may hold together, since there may be many partitions."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._freed = asyncio.Event()
+        #: Buffers with items that were refused for good and not handed back yet.
+        self.refusing: dict[Buffer, None] = {}
+
+    @property
+    def is_full(self) -> bool:
+        return self._held >= self._limit
+
+    def take(self) -> None:
+        self._held += 1
+
+    def free(self, count: int) -> None:
+        self._held -= count
+        self._freed.set()
+
+    async def wait(self) -> None:
+        """Come back when something was freed somewhere."""
+        self._freed.clear()
+        await self._freed.wait()
+
+
+class Buffer:
+    """The messages for one partition. One task sends them, so that they keep their order."""
+
+    def __init__(
+        self,
+        key: Key,
+        pusher: Pusher,
+        transport: Transport,
+        on_error: Callable[[BufferFailed], None] | None,
+        room: Room,
+        forget: Callable[[], None],
+    ) -> None:
+        self._key = affinity_key(*key, None)
+        self._room = room
+        self._forget = forget
+        #: Calls of `add` under way.
+        self._callers = 0
+        self._pusher = pusher
+        self._transport = transport
+        self._on_error = on_error
+        self._items: deque[Item] = deque()
+        self._refused: list[Item] = []
+        self._reason = ""
+        self._since = 0.0
+        self._sent = 0
+        self.flushes = 0
+        self._is_closing = False
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        #: Flushes that wait until so many have been sent.
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._items)
+
+    def age_ms(self) -> float:
+        """Since when the oldest one has been here."""
+        return (self._now() - self._since) * 1000 if self._items else 0.0
+
+    def configure(self, *, message_count: int, time_millis: float, max_size: int) -> None:
+        self._count_max = max(1, message_count)
+        self._time_s = time_millis / 1000
+        self._size_max = max(self._count_max, max_size)
+
+    async def add(self, items: list[Item]) -> None:
+        self._callers += 1
+        try:
+            for number, item in enumerate(items):
+                await self._wait_for_room()
+                if self._is_closing:
+                    raise BufferFailed(items[number:], "the client was closed")
+                self._append(item)
+        finally:
+            self._callers -= 1
+
+    async def _wait_for_room(self) -> None:
+        while not self._is_closing:
+            is_full = len(self._items) + len(self._refused) >= self._size_max
+            if not is_full and not self._room.is_full:
+                return
+            if self._refused:
+                raise self._take_refused()
+            if self._room.is_full and self._room.refusing:
+                raise next(iter(self._room.refusing))._take_refused()
+            await self._room.wait()
+
+    def _append(self, item: Item) -> None:
+        if not self._items:
+            self._since = self._now()
+        self._items.append(item)
+        self._room.take()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        elif len(self._items) >= self._count_max:
+            self._wake.set()
+
+    async def flush(self) -> None:
+        """Send all that is here now, or raise."""
+        if self._items:
+            future = asyncio.get_running_loop().create_future()
+            self._waiters.append((self._sent + len(self._items), future))
+            self._wake.set()
+            await future
+        if self._refused:
+            raise self._take_refused()
+
+    async def close(self, timeout: float) -> tuple[list[Item], str]:
+        """Send all; what could not be delivered, and why."""
+        self._is_closing = True
+        self._wake.set()
+        if self._task is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await asyncio.shield(self._task)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        left, self._reason = [*self._refused, *self._items], self._reason or "no time was left"
+        # Whoever waits for room is told.
+        self._items.clear()
+        self._refused.clear()
+        self._room.refusing.pop(self, None)
+        self._room.free(len(left))
+        return left, self._reason
+
+    async def _run(self) -> None:
+        failures = 0
+        while self._items:
+            if not self._is_due():
+                await self._wait(self._since + self._time_s - self._now())
+                continue
+            batch = [self._items[i] for i in range(min(self._count_max, len(self._items)))]
+            try:
+                await self._send(batch)
+            except ClientError as error:
+                failures += 1
+                self._fail(str(error))
+                policy = self._transport.policy
+                await self._wait(policy.backoff(failures, random=random.random))
+            else:
+                failures = 0
+        if not self._refused and not self._callers:
+            self._forget()
+
+    def _is_due(self) -> bool:
+        return (
+            self._is_closing
+            or bool(self._waiters)
+            or len(self._items) >= self._count_max
+            or self._now() >= self._since + self._time_s
+        )
+
+    async def _wait(self, seconds: float) -> None:
+        self._wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._wake.wait()
+
+    async def _send(self, batch: list[Item]) -> None:
+        """Send the first ones; those that stay behind are still the first ones."""
+        try:
+            results = await self._pusher.send(batch, key=self._key)
+        except RequestFailed as error:
+            if not 400 <= error.status < 500 or error.status in (401, 403, 429):
+                raise
+            if len(batch) == 1:
+                self._refuse(error.reason)
+                return
+            # It is too much at once, or one of them spoils the others; halves tell which.
+            middle = len(batch) // 2
+            await self._send(batch[:middle])
+            await self._send(batch[middle:])
+            return
+        self.flushes += 1
+        for number, result in enumerate(results):
+            if result.get("status") == "failed":
+                # A full queue: what comes after it waits as well, or the order would be lost.
+                self._remove(number)
+                raise ClientError(str(result.get("error") or "an item was refused"))
+        self._remove(len(results))
+
+    def _remove(self, count: int) -> None:
+        for _ in range(count):
+            self._items.popleft()
+        self._sent += count
+        self._since = self._now()
+        self._room.free(count)
+        waiting = []
+        for target, future in self._waiters:
+            if self._sent < target:
+                waiting.append((target, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiters = waiting
+
+    def _refuse(self, reason: str) -> None:
+        """The server will never take the first one; the next flush hands it back."""
+        item = self._items[0]
+        self._refused.append(item)
+        self._room.take()
+        self._room.refusing[self] = None
+        self._remove(1)
+        self._tell(BufferFailed([item], reason))
+
+    def _fail(self, reason: str) -> None:
+        """Everything stays here, and whoever waits for it is told."""
+        error = BufferFailed(list(self._items), reason)
+        waiters, self._waiters = self._waiters, []
+        for _, future in waiters:
+            if not future.done():
+                future.set_exception(error)
+        self._tell(error)
+
+    def _tell(self, error: BufferFailed) -> None:
+        self._reason = error.reason
+        facts = {"event": "flush_failed", "error": error.reason, "count": len(error.items)}
+        logger.warning("buffered messages were not delivered", extra=facts)
+        if self._on_error is not None:
+            try:
+                self._on_error(error)
+            except Exception:
+                logger.exception("on_buffer_error broke", extra={"event": "callback_failed"})
+
+    def _take_refused(self) -> BufferFailed:
+        items, self._refused = self._refused, []
+        self._room.refusing.pop(self, None)
+        self._room.free(len(items))
+        if not self._items and not self._callers:
+            self._forget()
+        return BufferFailed(items, self._reason)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,102 @@
+"""Owns buffered pushes of a client: a buffer for each queue and partition, bounded together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
+
+from queenmq.client.errors import BufferFailed, ClientClosed
+from queenmq.client.http.transport import Transport
+from queenmq.client.push.buffer import Buffer, Item, Key, Room
+from queenmq.client.push.pushing import Pusher
+
+
+class BufferKeywords(TypedDict, total=False):
+    """When a buffer is sent, and how much it takes before the caller has to wait."""
+
+    message_count: int
+    time_millis: float
+    max_size: int
+
+
+_DEFAULTS: BufferKeywords = {"message_count": 100, "time_millis": 1_000, "max_size": 10_000}
+
+
+class Buffers:
+    """All buffers of a client; one that is empty is forgotten."""
+
+    def __init__(
+        self,
+        pusher: Pusher,
+        transport: Transport,
+        on_error: Callable[[BufferFailed], None] | None,
+        limit: int,
+    ) -> None:
+        self._pusher = pusher
+        self._transport = transport
+        self._on_error = on_error
+        self._room = Room(limit)
+        self._buffers: dict[Key, Buffer] = {}
+        #: Flushes of buffers that are forgotten.
+        self._flushes = 0
+        self._is_closed = False
+
+    async def add(self, items: list[Item], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Take items, as soon as there is room for them."""
+        if self._is_closed:
+            raise ClientClosed("the client was closed; it takes no more messages")
+        unknown = options.keys() - _DEFAULTS.keys()
+        if unknown:
+            raise TypeError(f"a buffer has no option {', '.join(sorted(unknown))}")
+        lanes: dict[Key, list[Item]] = {}
+        for item in items:
+            lanes.setdefault((item["queue"], item["partition"]), []).append(item)
+        for key, some in lanes.items():
+            buffer = self._buffers.get(key) or self._make(key)
+            buffer.configure(**{**_DEFAULTS, **options})
+            await buffer.add(some)
+        return {"buffered": True, "count": len(items)}
+
+    def _make(self, key: Key) -> Buffer:
+        def forget() -> None:
+            if self._buffers.get(key) is buffer:
+                del self._buffers[key]
+                self._flushes += buffer.flushes
+
+        buffer = Buffer(key, self._pusher, self._transport, self._on_error, self._room, forget)
+        self._buffers[key] = buffer
+        return buffer
+
+    async def flush(self, key: Key) -> None:
+        if key in self._buffers:
+            await self._buffers[key].flush()
+
+    async def flush_all(self) -> None:
+        """Flush all of them, also if one fails; then raise the first failure."""
+        done = await asyncio.gather(
+            *(buffer.flush() for buffer in self._buffers.values()), return_exceptions=True
+        )
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def close(self, timeout: float) -> None:
+        """Send everything, trying again until the time is over; what is left is in the error."""
+        self._is_closed = True
+        buffers = list(self._buffers.values())
+        self._buffers.clear()
+        left = await asyncio.gather(*(buffer.close(timeout) for buffer in buffers))
+        items = [item for some, _ in left for item in some]
+        if items:
+            reason = next(reason for some, reason in left if some)
+            raise BufferFailed(items, reason)
+
+    def stats(self) -> dict[str, Any]:
+        buffers = [one for one in self._buffers.values() if one.count]
+        return {
+            "activeBuffers": len(buffers),
+            "totalBufferedMessages": sum(one.count for one in buffers),
+            "oldestBufferAge": max((one.age_ms() for one in buffers), default=0.0),
+            "flushesPerformed": self._flushes + sum(one.flushes for one in self._buffers.values()),
+        }

@@ -1,0 +1,92 @@
+"""Drives a batcher: makes the calls, keeps the slots busy, and lets a stop wait for what is in
+flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Generic
+
+from queenmq.engine.calls.batcher import Batcher, E
+from queenmq.errors import QueenError, StorageUnavailable
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher(Generic[E]):
+    """One kind of call. `run` settles every entry of the batch it is given and raises nothing."""
+
+    def __init__(
+        self,
+        name: str,
+        batcher: Batcher[E],
+        run: Callable[[list[E]], Awaitable[None]],
+        fail: Callable[[list[E], QueenError], None],
+    ) -> None:
+        self._name = name
+        self._batcher = batcher
+        self._run = run
+        self._fail = fail
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_pumping = False
+
+    @property
+    def depth(self) -> int:
+        """How many requests wait for a call."""
+        return len(self._batcher)
+
+    @property
+    def first(self) -> E | None:
+        """The request that has waited longest for a call."""
+        return self._batcher.first
+
+    def waiting_keys(self, *, keys_max: int) -> set[Hashable]:
+        """The keys of requests that wait for a call, those of calls in flight aside."""
+        return self._batcher.waiting_keys(keys_max=keys_max)
+
+    def take_waiting(self) -> list[E]:
+        """Everything that waits for a call, out of the row."""
+        return self._batcher.take_waiting()
+
+    def add(self, entry: E) -> None:
+        """Queue a request; it leaves with the next call, once the running callbacks are done."""
+        self._batcher.add(entry)
+        self._pump_soon()
+
+    def put_back(self, entries: Iterable[E]) -> None:
+        """Queue requests again, before all others."""
+        self._batcher.put_back(entries)
+        self._pump_soon()
+
+    def _pump_soon(self) -> None:
+        # Not at once: requests that arrive in the same turn of the loop belong in the same call.
+        if not self._is_pumping:
+            self._is_pumping = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._is_pumping = False
+        while batch := self._batcher.take():
+            task = asyncio.create_task(self._call(batch), name=f"{self._name}-call")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _call(self, batch: list[E]) -> None:
+        try:
+            await self._run(batch)
+        except Exception:
+            # run() answers its callers in every case; reaching this is a defect, so say it loudly.
+            logger.exception("a %s call broke", self._name, extra={"event": "call_broke"})
+            text = "internal error; the server log has the details"
+            self._fail(batch, StorageUnavailable(text, is_in_doubt=True))
+        finally:
+            self._batcher.finish(batch)
+            self._pump()
+
+    async def drain(self) -> None:
+        """Wait until nothing waits and nothing is in flight."""
+        self._pump()
+        while self._tasks:
+            await asyncio.wait(self._tasks)

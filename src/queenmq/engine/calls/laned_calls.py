@@ -1,0 +1,124 @@
+"""Merged calls that wait for nobody's row locks but briefly.
+
+A call that meets a held row fails as a whole. Then the held rows are looked for once, also those of
+requests that wait for a later call: the requests that need them move to lanes, where they wait
+apart, and all others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic
+
+from queenmq.engine.calls.batcher import Batcher
+from queenmq.engine.calls.dispatcher import Dispatcher
+from queenmq.engine.calls.lanes import L, Lanes, still_ours
+from queenmq.errors import PartitionBusy, QueenError
+
+#: A request whose calls fail this often although none of its rows is found held waits apart, too:
+#: locks other than row locks cannot be looked for.
+_DIVERTS_MAX = 2
+#: Keys of waiting requests that are looked at together with those of the call that failed.
+_LOOK_MAX = 1_000
+
+
+class LanedCalls(Generic[L]):
+    """One kind of call, with lanes for the requests that somebody holds up.
+
+    `run` makes one call with this lock wait and answers its requests. It raises PartitionBusy only,
+    and what is not answered then has not been done. `find_busy` returns those of the keys whose row
+    another transaction holds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[list[L], int], Awaitable[None]],
+        find_busy: Callable[[Sequence[Any]], Awaitable[set[Any]]],
+        *,
+        calls_max: int,
+        rows_max: int,
+        lock_timeout_ms: int,
+    ) -> None:
+        self._run_entries = run
+        self._find_busy = find_busy
+        self._lock_timeout_ms = lock_timeout_ms
+        self._lanes: Lanes[L] = Lanes(name, run, find_busy, calls_max=calls_max, rows_max=rows_max)
+        self._dispatcher: Dispatcher[L] = Dispatcher(
+            name, Batcher(calls_max=calls_max, weight_max=rows_max), self._run, fail_all
+        )
+
+    @property
+    def depth(self) -> int:
+        """How many requests wait for a call or a held row."""
+        return self._dispatcher.depth + self._lanes.depth
+
+    @property
+    def first(self) -> L | None:
+        """The request that has waited longest for a call. Lanes wait for others, not for us."""
+        return self._dispatcher.first
+
+    def add(self, entry: L) -> None:
+        """Take a request in; requests for one key go out in this order."""
+        if not self._lanes.join(entry):
+            self._dispatcher.add(entry)
+
+    def put_back(self, entries: Iterable[L]) -> None:
+        """Make the call for these again, before all others."""
+        self._dispatcher.put_back(entries)
+
+    def take_waiting(self) -> list[L]:
+        """Everything that waits for a call, out of the row."""
+        return self._dispatcher.take_waiting()
+
+    async def drain(self) -> None:
+        """Wait until every request has its answer."""
+        await self._dispatcher.drain()
+        await self._lanes.drain()
+
+    async def _run(self, batch: list[L]) -> None:
+        entries = [entry for entry in batch if not self._lanes.join(entry)]
+        if not entries:
+            return
+        left = still_ours(entries)
+        try:
+            await self._run_entries(entries, self._lock_timeout_ms)
+        except PartitionBusy:
+            await self._divert(left())
+
+    async def _divert(self, entries: list[L]) -> None:
+        """Move the requests of held rows to lanes; all others go again, before later ones."""
+        try:
+            keys = self._dispatcher.waiting_keys(keys_max=_LOOK_MAX)
+            keys |= {key for entry in entries for key in entry.keys}
+            busy = await self._find_busy(sorted(keys))
+        except QueenError as error:
+            fail_all(entries, error)
+            return
+        free = []
+        for entry in entries:
+            held = entry.keys & busy
+            if not held:
+                entry.diverts += 1
+                # Alone in its call, it must be the one that is held up.
+                if len(entries) > 1 and entry.diverts < _DIVERTS_MAX:
+                    free.append(entry)
+                    continue
+            self._lanes.open(min(held or entry.keys), entry)
+        self._dispatcher.put_back([*free, *self._divert_waiting(busy)])
+
+    def _divert_waiting(self, busy: set[Any]) -> list[L]:
+        """Spare the waiting requests of held rows a call that would fail; the others, in order."""
+        free = []
+        for entry in self._dispatcher.take_waiting():
+            if held := entry.keys & busy:
+                self._lanes.open(min(held), entry)
+            else:
+                free.append(entry)
+        return free
+
+
+def fail_all(entries: Iterable[L], error: QueenError) -> None:
+    """Answer all of these with the error."""
+    for entry in entries:
+        entry.fail(error)

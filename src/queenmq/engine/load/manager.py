@@ -1,0 +1,160 @@
+"""Measures the load of a broker and says what becomes of each operation.
+
+A timer measures ten times a second, its own lateness included. Requests read the last measure, so
+a decision costs no call and no wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from queenmq.clock import now_ms
+from queenmq.engine.load.pressure import (
+    Limits,
+    LoadDecision,
+    OperationType,
+    Pressure,
+    Sample,
+    SlotUse,
+    Thresholds,
+    decide,
+    engaged_types,
+    pressure_of,
+    retry_after_s,
+)
+from queenmq.errors import Overloaded
+
+_INTERVAL_MS = 100
+
+_ACKS = (OperationType.ACK_BATCH, OperationType.ACK_SINGLE)
+#: What a refusal is counted by; those that no setting bounds by themselves are refused by the load.
+_BOUNDS = {
+    OperationType.PUSH: "load_push_queue_max",
+    OperationType.POP: "load_pop_threshold",
+    **dict.fromkeys(_ACKS, "load_ack_queue_max"),
+}
+
+
+class Gauges(NamedTuple):
+    """Where the measures come from. All are called often, and must be cheap."""
+
+    slots: Callable[[], SlotUse]
+    fullness: Callable[[], float]
+    oldest_ms: Callable[[], float]
+    acks_waiting: Callable[[], int]
+    operation_depth: Callable[[], int]
+    #: Queued operations that are done in a second; None while that is not known.
+    drain_rate: Callable[[], float | None]
+
+
+class LoadManager:
+    """Owns the current pressure. Before the first measure there is none."""
+
+    def __init__(
+        self,
+        gauges: Gauges,
+        *,
+        thresholds: Thresholds,
+        limits: Limits,
+        release_ratio: float,
+        is_enabled: bool,
+    ) -> None:
+        self._gauges = gauges
+        self._thresholds = thresholds
+        self._limits = limits
+        self._release_ratio = release_ratio
+        self.is_enabled = is_enabled
+        self.pressure = Pressure()
+        self.lag_ms = 0.0
+        #: Decisions so far.
+        self.counts = {kind: dict.fromkeys(LoadDecision, 0) for kind in OperationType}
+        self._last_value = 0.0
+        self._due_ms = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    # What the broker calls.
+
+    def start(self) -> None:
+        """Measure from now on. Starting twice is starting once."""
+        if self._timer is None:
+            self._set_timer()
+
+    def stop(self) -> None:
+        """Measure no more. Without measures nothing is held back."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.pressure = Pressure()
+
+    def decide(self, operation_type: OperationType) -> LoadDecision:
+        """What becomes of an operation that arrives now."""
+        decision = (
+            decide(operation_type, self._current(), self._thresholds)
+            if self.is_enabled
+            else LoadDecision.EXECUTE
+        )
+        self.counts[operation_type][decision] += 1
+        return decision
+
+    def admit(self, operation_type: OperationType) -> LoadDecision:
+        """Decide; raises Overloaded for an operation that is refused."""
+        decision = self.decide(operation_type)
+        if decision is LoadDecision.REJECT:
+            raise self._overloaded(operation_type)
+        return decision
+
+    # Measuring.
+
+    def _current(self) -> Pressure:
+        """The last measure with the counts of this moment: a bound must hold between measures."""
+        value, engaged, _, _ = self.pressure
+        gauges = self._gauges
+        return Pressure(value, engaged, gauges.operation_depth(), gauges.acks_waiting())
+
+    def _overloaded(self, operation_type: OperationType) -> Overloaded:
+        pressure = self._current()
+        if operation_type in _ACKS:
+            depth, drain_rate = pressure.acks_waiting, None
+        else:
+            depth, drain_rate = pressure.operation_depth, self._gauges.drain_rate()
+        seconds = retry_after_s(depth, drain_rate)
+        what = operation_type.name.lower().replace("_", " ")
+        return Overloaded(
+            f"the broker is overloaded and takes no {what} now; nothing was done,"
+            f" try again in {seconds} s",
+            depth=depth,
+            retry_after_s=seconds,
+            bound=_BOUNDS.get(operation_type, "load"),
+        )
+
+    def _set_timer(self) -> None:
+        self._due_ms = now_ms() + _INTERVAL_MS
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_INTERVAL_MS / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self.lag_ms = max(0.0, now_ms() - self._due_ms)
+        # Before measuring: whatever breaks there, the next measure comes.
+        self._set_timer()
+        self._measure()
+
+    def _measure(self) -> None:
+        gauges = self._gauges
+        sample = Sample(
+            slots=gauges.slots(),
+            fullness=gauges.fullness(),
+            oldest_ms=gauges.oldest_ms(),
+            lag_ms=self.lag_ms,
+            operation_depth=gauges.operation_depth(),
+            acks_waiting=gauges.acks_waiting(),
+        )
+        value = pressure_of(sample, self._limits)
+        # One bad measure is a hiccup, such as a pause of the process; two in a row are load.
+        lasting = min(value, self._last_value)
+        self._last_value = value
+        engaged = engaged_types(
+            self.pressure.engaged, lasting, self._thresholds, self._release_ratio
+        )
+        self.pressure = Pressure(lasting, engaged, sample.operation_depth, sample.acks_waiting)

@@ -1,0 +1,92 @@
+"""One pop on its way through the broker. Pure: times come in as arguments."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from queenmq.engine.pop.machine import FINAL, WAITING, PopEvent, PopState, step
+from queenmq.engine.requests import PopGrant, PopRequest
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class PopAnswer:
+    """Messages per partition, or none and the reason."""
+
+    grants: Sequence[PopGrant]
+    reason: str = ""
+    is_timeout: bool = False
+
+
+class StateTimes:
+    """How often pops have come into each state, and how long they stayed there."""
+
+    def __init__(self) -> None:
+        self.entries = dict.fromkeys(PopState, 0)
+        self.total_ms = dict.fromkeys(PopState, 0.0)
+
+
+class Intention:
+    """What was asked, its state, and its place in the row of waiters."""
+
+    __slots__ = (
+        "_since_ms",
+        "_times",
+        "answer",
+        "behind",
+        "broken_calls",
+        "is_expired",
+        "last_outcome",
+        "number",
+        "request",
+        "state",
+        "tick",
+        "timer",
+        "tries",
+    )
+
+    def __init__(
+        self, request: PopRequest, *, tick: int, answer: Any, now_ms: float, times: StateTimes
+    ) -> None:
+        self.request = request
+        self.number = next(_numbers)
+        #: A look-up that started after this tick has seen everything pushed before the pop came.
+        self.tick = tick
+        #: The newest pop of its pool that was in a call when this one came, or came back.
+        self.behind = 0
+        #: Whoever waits for the answer; opaque here.
+        self.answer = answer
+        self.timer: Any = None
+        self.state = PopState.PENDING
+        self.is_expired = False
+        #: Calls in a row whose candidates others had locked, or that broke.
+        self.tries = 0
+        self.broken_calls = 0
+        self.last_outcome = ""
+        self._since_ms = now_ms
+        self._times = times
+        times.entries[PopState.PENDING] += 1
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in WAITING
+
+    @property
+    def may_wait(self) -> bool:
+        return self.request.wait_ms is not None and not self.is_expired
+
+    def move(self, event: PopEvent, now_ms: float) -> None:
+        """Take the step that the table has for this event."""
+        before, after = self.state, step(self.state, event)
+        self.state = after
+        self._times.entries[after] += 1
+        self._times.total_ms[before] += now_ms - self._since_ms
+        self._since_ms = now_ms

@@ -1,0 +1,348 @@
+"""What waits where, and which partitions have work. Pure: no clock, no I/O.
+
+A pool joins the pops of one consumer group that look in the same place (a Scope) with what is known
+of that place: the partitions to try, and those whose messages must wait. Pushes, acks and look-ups
+bring the knowledge. The lease checks again, so that a partition too much costs a try and no more;
+and as long as a pool has a horizon, none is missing: every partition with messages for the group
+is ready, held or in a call, or got its messages from a transaction at or above the horizon.
+
+A queue with more to deliver than one look-up brings is gone through in id order, page by page, each
+after the last one. Nothing depends on where that stands: only a search of the whole queue gives a
+horizon, and it is made as soon as a page is not filled.
+
+Partitions leave a pool at the front and come back at the end: the least recently served one is
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator
+from itertools import takewhile
+from typing import NamedTuple
+from uuid import UUID
+
+from queenmq.engine.pop.intention import Intention
+from queenmq.engine.requests import Page, PartitionKey, Resolved, Scope
+
+#: Partitions a pool remembers of each kind; beyond it, look-ups search the whole scope.
+READY_MAX = 10_000
+HELD_MAX = 5_000
+#: Searches in a row that find more than they bring, without any of it being had.
+CUTS_MAX = 20
+#: Before the first partition of a queue.
+_START = UUID(int=0)
+#: Held partitions at which a look-up is worth it to forget those that are done.
+PRUNE_MIN = 1_000
+
+
+class Held(NamedTuple):
+    """A partition whose messages must wait. why: l lease, w retry, window or delay, b blocked."""
+
+    why: str
+    #: The look-up that was the newest when this was learnt.
+    tick: int
+
+
+class Pool:
+    """The waiting pops of one (scope, consumer group) and what is known of its partitions."""
+
+    __slots__ = (
+        "_is_in_order",
+        "_waiting",
+        "after",
+        "claims",
+        "consumer_group",
+        "cuts",
+        "doubts",
+        "due_at_ms",
+        "full_at_ms",
+        "held",
+        "horizon",
+        "impatient",
+        "is_found",
+        "is_used",
+        "is_woken",
+        "misses",
+        "newest_tick",
+        "poll_at_ms",
+        "poll_ms",
+        "prune_at",
+        "reads",
+        "ready",
+        "resolved_tick",
+        "scope",
+        "unsettled_tick",
+    )
+
+    def __init__(self, scope: Scope, consumer_group: str) -> None:
+        self.scope = scope
+        self.consumer_group = consumer_group
+        self.ready: dict[UUID, None] = {}
+        self.held: dict[UUID, Held] = {}
+        #: Where the next look-up may start; None: it has to search the whole scope.
+        self.horizon: str | None = None
+        #: The partition after which the next page of the queue begins; None: nothing to go on with.
+        self.after: UUID | None = None
+        #: Searches since something was had that found more than they may bring.
+        self.cuts = 0
+        #: How often the horizon was given up.
+        self.doubts = 0
+        self.full_at_ms = 0.0
+        #: The start of the last look-up that has ended.
+        self.resolved_tick = -1
+        #: Whether the last look-up knew the partition that the scope names.
+        self.is_found = True
+        self.prune_at = PRUNE_MIN
+        #: Numbers of the pops in calls; when a call ends, more may be there for the others.
+        self.claims: set[int] = set()
+        #: Pops whose large batch is being read.
+        self.reads = 0
+        #: Whether a pop has come since the last poll.
+        self.is_used = False
+        #: The timer behind all wake-ups: its interval, its next time, and the next due time known.
+        self.poll_ms = 0.0
+        self.poll_at_ms: float | None = None
+        self.due_at_ms: float | None = None
+        #: Something may have happened here, so that "nothing to deliver yet" is not enough to know.
+        self.is_woken = False
+        #: Pending checks in a row that found nothing.
+        self.misses = 0
+        #: Waiting pops that want an answer as soon as everything has been looked at.
+        self.impatient = 0
+        self.newest_tick = -1
+        #: Look-ups up to this one count for nothing.
+        self.unsettled_tick = -1
+        self._waiting: dict[int, Intention] = {}
+        self._is_in_order = True
+
+    @property
+    def key(self) -> tuple[Scope, str]:
+        return self.scope, self.consumer_group
+
+    @property
+    def is_specific(self) -> bool:
+        return self.scope.partition is not None
+
+    # The row of waiters.
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
+    def add(self, intention: Intention) -> None:
+        """The pop waits here, at the place its arrival gives it."""
+        if self._waiting and next(reversed(self._waiting)) > intention.number:
+            self._is_in_order = False
+        self._waiting[intention.number] = intention
+        intention.behind = max(self.claims, default=0)
+        self.newest_tick = max(self.newest_tick, intention.tick)
+        self.impatient += intention.request.wait_ms is None
+
+    def remove(self, intention: Intention) -> None:
+        """The pop has been given partitions to try, or an answer."""
+        del self._waiting[intention.number]
+        self.impatient -= intention.request.wait_ms is None
+
+    def waiting(self) -> Collection[Intention]:
+        """All waiting pops, longest first. Copy before changing the row."""
+        if not self._is_in_order:
+            self._waiting = dict(sorted(self._waiting.items()))
+            self._is_in_order = True
+        return self._waiting.values()
+
+    def first_number(self) -> int:
+        """The place of the longest waiter in the row of all pops of the broker."""
+        return next(iter(self.waiting())).number
+
+    def unsettled(self) -> list[Intention]:
+        """The pops that came after the start of the last look-up."""
+        if self.newest_tick < self.resolved_tick:
+            return []
+        self.waiting()
+        newest_first = reversed(self._waiting.values())
+        return list(takewhile(lambda one: one.tick >= self.resolved_tick, newest_first))
+
+    # What is known of the partitions.
+
+    def mark_ready(self, partition_id: UUID) -> None:
+        """The partition may have work; one that is already in the row keeps its place."""
+        if len(self.ready) < READY_MAX or partition_id in self.ready:
+            self.held.pop(partition_id, None)
+            self.ready[partition_id] = None
+        else:
+            self.doubt()
+
+    def hold(self, partition_id: UUID, why: str, tick: int) -> None:
+        """The partition has messages that cannot be had now."""
+        if len(self.held) < HELD_MAX:
+            self.held[partition_id] = Held(why, tick)
+        else:
+            self.held.clear()
+            self.doubt()
+
+    def doubt(self) -> None:
+        """Something may be missing: the next look-up has to search the whole scope."""
+        self.horizon = None
+        self.doubts += 1
+
+    def unsettle(self, tick: int) -> None:
+        """Nobody may be sent away before a look-up that begins after this tick."""
+        self.newest_tick = max(self.newest_tick, tick)
+        self.resolved_tick = min(self.resolved_tick, tick)
+        self.unsettled_tick = tick
+
+    def free_ready(self, busy: Container[UUID], taken: Container[UUID]) -> Iterator[UUID]:
+        """Partitions to try, in turn; busy ones are in calls, taken ones have been given away."""
+        for partition_id in self.ready:
+            if partition_id not in busy and partition_id not in taken:
+                yield partition_id
+
+    def hold_ready(self, tick: int) -> None:
+        """Only a look-up knows in which order these are to be tried now."""
+        for partition_id in self.ready:
+            self.hold(partition_id, "w", tick)
+        self.ready.clear()
+        self.unsettle(tick)
+
+    def learn(
+        self,
+        result: Resolved,
+        known: Iterable[UUID],
+        *,
+        tick: int,
+        doubts: int,
+        is_cut: bool = False,
+    ) -> None:
+        """Take in what the look-up of this tick says; known are the held ones it was told of, and
+        with is_cut there is more to try than it brings.
+        """
+        # A doubt that arose while the look-up ran may concern something it was not told of.
+        self.horizon = result.horizon if result.is_complete and doubts == self.doubts else None
+        self.is_found = result.is_found
+        self.after = _START if is_cut and self.scope.queue is not None else None
+        # With more to come, nobody is sent away; unless nothing of all that can be had.
+        if is_cut and self.cuts < CUTS_MAX:
+            self.cuts += 1
+        else:
+            self.resolved_tick = max(self.resolved_tick, tick)
+        for partition_id in known:
+            held = self.held.get(partition_id)
+            # What was learnt while the look-up ran is newer than its answer.
+            if held is not None and held.tick < tick:
+                del self.held[partition_id]
+        for partition_id, why in zip(result.held_ids, result.held_whys, strict=True):
+            if partition_id not in self.ready:
+                self.hold(partition_id, why, tick)
+        for partition_id in result.partition_ids:
+            self.mark_ready(partition_id)
+        self.prune_at = max(PRUNE_MIN, 2 * len(self.held))
+
+    def learn_page(self, page: Page, *, tick: int) -> None:
+        """Take in a filled page. It sends nobody away, as it says nothing of the other ones."""
+        self.after = page.last_id
+        for partition_id, why in zip(page.held_ids, page.held_whys, strict=True):
+            if partition_id not in self.ready:
+                self.hold(partition_id, why, tick)
+        for partition_id in page.partition_ids:
+            self.mark_ready(partition_id)
+
+    def is_calm(self) -> bool:
+        """Whether nothing but news of its queue can bring it work: all that was there is done."""
+        return (
+            self.horizon is not None
+            and self.scope.queue is not None
+            and not self.held
+            and self.is_settled()
+        )
+
+    def is_settled(self) -> bool:
+        """Whether everything pushed before the newest pop came has been looked at and tried."""
+        return self.is_looked_up() and not self.ready and not self.claims
+
+    def is_looked_up(self) -> bool:
+        """Whether a look-up that began after the newest pop came has ended."""
+        return self.resolved_tick > self.newest_tick
+
+    def settled(self) -> list[Intention]:
+        """The pops that need not wait any longer to know that there is nothing for them.
+
+        A call that was on its way when the pop came, or came back, may leave something for it; so
+        may one for a pop that came before. All others got only what was left.
+        """
+        if self.ready or self.resolved_tick <= self.unsettled_tick:
+            return []
+        oldest = min(self.claims, default=None)
+        return [
+            one
+            for one in self.waiting()
+            if not one.may_wait
+            and one.tick < self.resolved_tick
+            and (oldest is None or max(one.number, one.behind) < oldest)
+        ]
+
+
+class PoolIndex:
+    """All pools of a broker, found by what a push or an ack knows."""
+
+    def __init__(self) -> None:
+        self._pools: dict[tuple[Scope, str], Pool] = {}
+        self._by_queue: dict[str, dict[Pool, None]] = {}
+        self._by_partition: dict[PartitionKey, dict[Pool, None]] = {}
+        self._by_filter: dict[Pool, None] = {}
+
+    def __iter__(self) -> Iterator[Pool]:
+        return iter(list(self._pools.values()))
+
+    def __len__(self) -> int:
+        return len(self._pools)
+
+    def get_or_add(self, scope: Scope, consumer_group: str) -> Pool:
+        """The pool of a scope and group."""
+        pool = self._pools.get((scope, consumer_group))
+        if pool is None:
+            pool = self._pools[scope, consumer_group] = Pool(scope, consumer_group)
+            self._home(pool)[pool] = None
+        return pool
+
+    def remove(self, pool: Pool) -> None:
+        """Forget a pool in which nobody waits."""
+        del self._pools[pool.key]
+        home = self._home(pool)
+        del home[pool]
+        scope = pool.scope
+        if not home and scope.queue is not None:
+            if scope.partition is None:
+                del self._by_queue[scope.queue]
+            else:
+                del self._by_partition[scope.partition_key]
+
+    def remove_idle(self) -> None:
+        """Forget the pools that nobody uses right now."""
+        for pool in self:
+            if not (pool.waiting_count or pool.claims or pool.reads):
+                self.remove(pool)
+
+    def _home(self, pool: Pool) -> dict[Pool, None]:
+        scope = pool.scope
+        if scope.queue is None:
+            return self._by_filter
+        if scope.partition is None:
+            return self._by_queue.setdefault(scope.queue, {})
+        return self._by_partition.setdefault(scope.partition_key, {})
+
+    def touched_by(self, key: PartitionKey, *, namespace: str, task: str) -> Iterator[Pool]:
+        """The pools in which this partition may be served; those that ask for it by name first."""
+        yield from self._by_partition.get(key, ())
+        yield from self._by_queue.get(key.queue, ())
+        for pool in self._by_filter:
+            scope = pool.scope
+            if scope.namespace in (None, namespace) and scope.task in (None, task):
+                yield pool
+
+    def of_queue(self, queue: str) -> Iterator[Pool]:
+        """The pools that look at this queue or at one of its partitions by name, or by a filter."""
+        yield from self._by_queue.get(queue, ())
+        for key, pools in self._by_partition.items():
+            if key.queue == queue:
+                yield from pools
+        yield from self._by_filter

@@ -1,0 +1,132 @@
+"""One push request on its way through a call, and how several become one call."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from queenmq.engine.queued_pushes.accepted_row import AcceptedRow
+from queenmq.engine.requests import PartitionRef, PushCall, PushItems, PushOutcome
+from queenmq.errors import PartitionBusy, QueenError
+
+V = TypeVar("V")
+
+
+class PushEntry:
+    """One push request on its way through a call."""
+
+    __slots__ = (
+        "attempts",
+        "deadline_ms",
+        "diverts",
+        "future",
+        "is_queued",
+        "items",
+        "keys",
+        "refs",
+        "row",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        items: PushItems,
+        refs: list[PartitionRef],
+        future: asyncio.Future[PushOutcome],
+        deadline_ms: float,
+        *,
+        is_queued: bool = False,
+        row: AcceptedRow | None = None,
+    ) -> None:
+        self.items = items
+        self.future = future
+        self.deadline_ms = deadline_ms
+        #: To be queued as an operation instead of stored.
+        self.is_queued = is_queued
+        #: Set when it was answered already, so that it cannot be refused any more.
+        self.row = row
+        self.weight = len(items.payloads)
+        self.attempts = 0
+        self.diverts = 0
+        self.set_refs(refs)
+
+    def set_refs(self, refs: list[PartitionRef]) -> None:
+        self.refs = refs
+        self.keys: set[UUID] = {ref.partition_id for ref in refs}
+
+    def answer(self, outcome: PushOutcome) -> None:
+        if not self.future.done():
+            self.future.set_result(outcome)
+
+    def fail(self, error: QueenError) -> None:
+        if not self.future.done():
+            if self.row is not None:
+                self.row.note(self.items.keys, error)
+            self.future.set_exception(error)
+
+    def still_held(self, key: UUID) -> PartitionBusy:
+        held = next(ref.key for ref in self.refs if ref.partition_id == key)
+        return PartitionBusy(
+            f"partition {held.partition!r} of queue {held.queue!r} is held by another transaction;"
+            " nothing was stored, try again"
+        )
+
+    def is_stopped(self) -> bool:
+        """Whether it would overtake one that failed before it; then it fails with that error."""
+        error = self.row.error_of(self.items.keys) if self.row is not None else None
+        if error is not None:
+            self.fail(error)
+        return error is not None
+
+
+def split_accepted(entries: Sequence[PushEntry]) -> list[list[PushEntry]]:
+    """Requests that were accepted before apart from the others, in order.
+
+    A call is either: what was accepted is bounded by nothing any more.
+    """
+    groups = itertools.groupby(entries, lambda entry: entry.row is not None)
+    return [list(group) for _, group in groups]
+
+
+def merge(entries: Sequence[PushEntry]) -> PushCall:
+    """Several requests as one call, in order; all of them accepted before, or none."""
+    return PushCall(
+        items=merge_items(entries),
+        refs=[ref for entry in entries for ref in entry.refs],
+        request_sizes=[entry.weight for entry in entries],
+        # All that goes to a partition is queued as soon as one request is, for the order.
+        queued_ids={key for entry in entries if entry.is_queued for key in entry.keys},
+        is_accepted=entries[0].row is not None,
+    )
+
+
+def merge_items(entries: Sequence[PushEntry]) -> PushItems:
+    """The items of several requests as one, in order."""
+    if len(entries) == 1:
+        return entries[0].items
+    return PushItems(
+        keys=[key for entry in entries for key in entry.items.keys],
+        payloads=[payload for entry in entries for payload in entry.items.payloads],
+        transaction_ids=_merge_column(entries, lambda items: items.transaction_ids),
+        trace_ids=_merge_column(entries, lambda items: items.trace_ids),
+        producer_subs=_merge_column(entries, lambda items: items.producer_subs),
+    )
+
+
+def _merge_column(
+    entries: Sequence[PushEntry], column: Callable[[PushItems], list[V | None] | None]
+) -> list[V | None] | None:
+    if all(column(entry.items) is None for entry in entries):
+        return None
+    merged: list[V | None] = []
+    for entry in entries:
+        merged.extend(column(entry.items) or [None] * entry.weight)
+    return merged
+
+
+def unanswered(entries: Iterable[PushEntry]) -> list[PushEntry]:
+    """Those that are neither stored nor refused; only they may be tried again."""
+    return [entry for entry in entries if not entry.future.done()]

@@ -1,0 +1,296 @@
+"""Push: joins concurrent requests into few database calls and answers each with its own result.
+
+Some things may stop a call without being the fault of every request in it, and each is put right
+here: a partition that another transaction holds (PartitionBusy) moves, with its requests and in
+order, to a lane of its own; a partition that was deleted (PartitionGone) is looked up again; one
+where too many operations wait (OperationQueueFull) and data that the database refuses
+(StorageRejected) fail the requests that are about them. When the database cannot be reached, a
+request goes to the spool. A fault of the database (StorageFault) fails the whole call, and nothing
+goes to the spool: the fault may touch some calls only, and every later push of the broker would
+have to wait behind what is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from queenmq.clock import now_ms
+from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
+from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.ports import MessageStore
+from queenmq.engine.push.entry import PushEntry, merge, split_accepted, unanswered
+from queenmq.engine.push.repeats import Repeats
+from queenmq.engine.push.spooling import PushSpool
+from queenmq.engine.queued_pushes.accepted_row import AcceptedRow
+from queenmq.engine.requests import PartitionRef, PushCall, Pushed, PushItems, PushOutcome
+from queenmq.errors import (
+    NotUnique,
+    OperationQueueFull,
+    Overloaded,
+    PartitionBusy,
+    PartitionGone,
+    QueenError,
+    StorageFault,
+    StorageRejected,
+    StorageUnavailable,
+)
+
+#: A queue that is deleted again and again while it is pushed to is not worth more tries.
+_ATTEMPTS_MAX = 5
+#: As many operations as there are: what was accepted has no other place to go.
+_NO_BOUND = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PushLimits:
+    """The bounds of the push path; the settings page explains each."""
+
+    calls_max: int
+    rows_max: int
+    waiting_max: int
+    lock_timeout_ms: int
+    wait_ms: int
+
+
+class PushService:
+    """The push path of a broker.
+
+    `queue_max` says how many operations may wait in a partition now, `has_operations` whether any
+    wait at all; `on_pushed` and `on_queued` are told what was stored and how many operations were
+    queued.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        catalogue: Catalogue,
+        spool: PushSpool,
+        limits: PushLimits,
+        *,
+        queue_max: Callable[[], int],
+        has_operations: Callable[[], bool],
+        on_pushed: Callable[[Iterable[PartitionRef]], None],
+        on_queued: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._spool = spool
+        self._limits = limits
+        self._queue_max = queue_max
+        self._has_operations = has_operations
+        self._on_pushed = on_pushed
+        self._on_queued = on_queued
+        self._repeats = Repeats()
+        self._calls: LanedCalls[PushEntry] = LanedCalls(
+            "push",
+            self._store_entries,
+            store.find_busy_partitions,
+            calls_max=limits.calls_max,
+            rows_max=limits.rows_max,
+            lock_timeout_ms=limits.lock_timeout_ms,
+        )
+        #: Requests that wait for a look-up or for the disk.
+        self._elsewhere = 0
+
+    @property
+    def depth(self) -> int:
+        """How many requests wait for a call, a held partition, a look-up or the disk."""
+        return self._calls.depth + self._elsewhere
+
+    def oldest_ms(self, now: float) -> float:
+        """How long the oldest request has waited for a call. Lanes wait for others, not for us."""
+        first = self._calls.first
+        return 0.0 if first is None else now - (first.deadline_ms - self._limits.wait_ms)
+
+    def submit(self, items: PushItems, *, is_queued: bool = False) -> asyncio.Future[PushOutcome]:
+        """Push without a task of its own where the partitions are known and the database is up.
+
+        StorageUnavailable then is for `rescue`.
+        """
+        refs = None if self._spool.is_needed else self._known_refs(items)
+        if refs is None or self.depth >= self._limits.waiting_max:
+            return asyncio.get_running_loop().create_task(self.push(items, is_queued=is_queued))
+        return self.send(items, refs, is_queued=is_queued)
+
+    async def rescue(self, items: PushItems, error: StorageUnavailable) -> PushOutcome:
+        """Keep a push on disk that could not be stored.
+
+        Raise the error if the push may be stored all the same, or if the database is up and would
+        not take it from the disk either.
+        """
+        is_in_doubt = error.is_in_doubt and not items.is_repeatable
+        if is_in_doubt or isinstance(error, StorageFault):
+            raise error
+        with self._counted():
+            return await self._spool.keep(items)
+
+    async def push(self, items: PushItems, *, is_queued: bool = False) -> PushOutcome:
+        """Store the items of one request, all or none, and wake who waits for them.
+
+        With `is_queued` they become operations that are run later. When they cannot go to the
+        database now, they are kept on disk.
+        """
+        if not items.payloads:
+            return PushOutcome([], [], "")
+        if (depth := self.depth) >= self._limits.waiting_max:
+            raise Overloaded(
+                f"{depth} pushes already wait; nothing was stored, try again",
+                depth=depth,
+                bound="push_waiting_max",
+            )
+        if self._spool.is_needed:
+            with self._counted():
+                kept = await self._spool.take(items)
+            if kept is not None:
+                return kept
+        try:
+            refs = await self._find_refs(items)
+        except StorageFault:
+            raise
+        except StorageUnavailable:
+            # Making a partition twice does no harm.
+            with self._counted():
+                return await self._spool.keep(items)
+        try:
+            return await self.send(items, refs, is_queued=is_queued)
+        except StorageUnavailable as error:
+            return await self.rescue(items, error)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._elsewhere += 1
+        try:
+            yield
+        finally:
+            self._elsewhere -= 1
+
+    def _known_refs(self, items: PushItems) -> list[PartitionRef] | None:
+        """Return the partitions of the items; None unless all of them are remembered."""
+        get = self._catalogue.get
+        refs = [ref for key in items.keys if (ref := get(key)) is not None]
+        return refs if len(refs) == len(items.keys) > 0 else None
+
+    async def _find_refs(self, items: PushItems) -> list[PartitionRef]:
+        refs = self._known_refs(items)
+        if refs is None:
+            with self._counted():
+                refs = await self._catalogue.ensure(items.keys)
+        return refs
+
+    def send(
+        self,
+        items: PushItems,
+        refs: list[PartitionRef],
+        *,
+        is_queued: bool,
+        row: AcceptedRow | None = None,
+    ) -> asyncio.Future[PushOutcome]:
+        """Take a request in, at once; requests to one partition are stored in this order."""
+        future: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
+        deadline_ms = now_ms() + self._limits.wait_ms
+        entry = PushEntry(items, refs, future, deadline_ms, is_queued=is_queued, row=row)
+        self._calls.add(entry)
+        return future
+
+    def database_down(self) -> None:
+        """Nobody shall wait for a call that will not be made: what waits goes to the spool."""
+        error = StorageUnavailable("the database is down; try again")
+        fail_all(self._calls.take_waiting(), error)
+
+    async def drain(self) -> None:
+        """Wait until every push has its answer."""
+        await self._calls.drain()
+
+    async def _store_entries(self, entries: list[PushEntry], lock_timeout_ms: int) -> None:
+        """Make one call and answer its requests.
+
+        Raises PartitionBusy only; what is not answered then has not been stored.
+        """
+        entries = [entry for entry in entries if not entry.is_stopped()]
+        if not entries:
+            return
+        runs = split_accepted(entries)
+        if len(runs) > 1:
+            for run in runs:
+                await self._store_entries(run, lock_timeout_ms)
+            return
+        call = merge(entries)
+        try:
+            pushed = await self._call(call, lock_timeout_ms)
+        except PartitionBusy:
+            raise
+        except PartitionGone:
+            await self._look_up_again(entries)
+        except (StorageRejected, OperationQueueFull) as error:
+            await self._store_apart(entries, error, lock_timeout_ms)
+        except QueenError as error:
+            fail_all(entries, error)
+        else:
+            self._on_pushed({ref.partition_id: ref for ref in call.refs}.values())
+            self._answer(entries, pushed)
+
+    async def _call(self, call: PushCall, lock_timeout_ms: int) -> Pushed:
+        are_ids_new = not self._repeats.is_look_needed(call, now_ms())
+        queue_max = _NO_BOUND if call.is_accepted else self._queue_max()
+        while True:
+            try:
+                pushed = await self._store.push_messages(
+                    call._replace(are_ids_new=are_ids_new),
+                    queue_max=queue_max,
+                    looks_first=self._has_operations(),
+                    lock_timeout_ms=lock_timeout_ms,
+                )
+            except NotUnique:
+                if not are_ids_new:
+                    raise
+                are_ids_new = False
+                self._repeats.seen(now_ms())
+            else:
+                if "d" in pushed.outcomes:
+                    self._repeats.seen(now_ms())
+                return pushed
+
+    async def _store_apart(
+        self, entries: list[PushEntry], error: QueenError, lock_timeout_ms: int
+    ) -> None:
+        """Retry the requests one by one, so that only the one at fault fails."""
+        if len(entries) == 1:
+            fail_all(entries, error)
+        else:
+            for entry in entries:
+                await self._store_entries([entry], lock_timeout_ms)
+
+    def _answer(self, entries: list[PushEntry], pushed: Pushed) -> None:
+        at = 0
+        queued: set[str] = set()
+        for entry in entries:
+            end = at + entry.weight
+            positions = pushed.positions[at:end] if pushed.positions is not None else None
+            if positions is not None and not any(positions):
+                positions = None
+            outcome = PushOutcome(
+                entry.refs, pushed.ids[at:end], pushed.outcomes[at:end], positions
+            )
+            queued |= outcome.queued_ids
+            entry.answer(outcome)
+            at = end
+        if queued:
+            self._on_queued(len(queued))
+
+    async def _look_up_again(self, entries: list[PushEntry]) -> None:
+        self._catalogue.forget(key for entry in entries for key in entry.items.keys)
+        for entry in entries:
+            entry.attempts += 1
+            try:
+                if entry.attempts > _ATTEMPTS_MAX:
+                    raise StorageUnavailable(
+                        f"queue {entry.items.keys[0].queue!r} is deleted again and again;"
+                        " nothing was stored, try again"
+                    )
+                entry.set_refs(await self._catalogue.ensure(entry.items.keys))
+            except QueenError as error:
+                entry.fail(error)
+        self._calls.put_back(unanswered(entries))

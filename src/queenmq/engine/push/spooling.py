@@ -1,0 +1,195 @@
+"""Pushes that cannot go to the database now: kept on disk, drained in order when they can.
+
+While anything is left on disk every push goes behind it, so nothing overtakes. Near the end the
+spool is closing: pushes wait for the rest to be drained and then go to the database, so that a
+steady stream of pushes cannot keep it open for ever.
+
+A record that the database refuses for its data is set aside. A fault of the database is not the
+record's: the drain is stuck and tries it again for as long as it takes. New pushes are refused
+meanwhile, because nobody can say when they could be stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+
+from queenmq.engine.ports import KeptPush, PushJournal
+from queenmq.engine.requests import PushItems, PushOutcome
+from queenmq.errors import QueenError, SpoolFailed, SpoolFull, StorageFault, StorageRejected
+
+logger = logging.getLogger(__name__)
+
+#: What is drained with one batch of calls.
+_RECORDS_MAX = 1_000
+_BYTES_MAX = 8 * 1024 * 1024
+#: How often to look for records that nobody told of: of another process, or of a failed drain.
+_IDLE_S = 0.5
+#: The longest pause between two tries while the database has a fault.
+_STUCK_S_MAX = 1.0
+#: How often a push that waits for the end of the drain looks for it.
+_CLOSING_S = 0.005
+#: ... and after which it does not wait any longer, but goes behind the rest.
+_CLOSING_S_MAX = 5.0
+
+#: Stores requests in order, and tells for each why it is not stored; None when it is.
+Store = Callable[[Sequence[PushItems]], Awaitable[Sequence[BaseException | None]]]
+
+
+class PushSpool:
+    """The spool of one broker process. Opened before use; other processes may share its files."""
+
+    def __init__(self, *, is_down: Callable[[], bool], store: Store) -> None:
+        self._is_down = is_down
+        self._store = store
+        self._opened: PushJournal | None = None
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        #: Which requests of a batch that is tried again need not be.
+        self._stored: set[Hashable] = set()
+        #: Tries in a row that met a fault.
+        self._faults = 0
+        #: Maintenance mode: keep everything, drain nothing.
+        self.is_buffering = False
+        #: What the last drain, and the last write, failed with; None when they succeeded.
+        self.drain_error: QueenError | None = None
+        self.keep_error: QueenError | None = None
+
+    @property
+    def _journal(self) -> PushJournal:
+        assert self._opened is not None, "the spool is not open"
+        return self._opened
+
+    def start(self, journal: PushJournal) -> None:
+        """Use this journal, and drain what is in it."""
+        self._opened = journal
+        self._task = asyncio.create_task(self._loop(), name="spool-drain")
+        self._news.set()
+
+    async def stop(self) -> None:
+        """Stop draining; what is left stays on disk."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def look(self) -> None:
+        """The database is back, or maintenance has ended: see whether there is work."""
+        self._news.set()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a push may have to wait or be kept; cheap, for every push asks."""
+        return self._is_blocked() or self._journal.pending > 0
+
+    async def take(self, items: PushItems) -> PushOutcome | None:
+        """Keep the items if they may not go to the database now; None means they may."""
+        deadline = asyncio.get_running_loop().time() + _CLOSING_S_MAX
+        while self.is_needed:
+            is_over = asyncio.get_running_loop().time() > deadline
+            if self._is_blocked():
+                return await self.keep(items)
+            if self._journal.is_stuck:
+                raise StorageFault("pushes of an outage cannot be stored; this one would overtake")
+            if not self._journal.is_closing or is_over:
+                return await self.keep(items)
+            await asyncio.sleep(_CLOSING_S)
+        return None
+
+    async def keep(self, items: PushItems) -> PushOutcome:
+        """Write the items to disk; they are safe when this returns."""
+        letter = "m" if self.is_buffering else "p"
+        try:
+            transaction_ids = await self._journal.append(items)
+        except (SpoolFull, SpoolFailed) as error:
+            self.keep_error = error
+            raise
+        self.keep_error = None
+        self._news.set()
+        return PushOutcome((), transaction_ids, letter * len(transaction_ids))
+
+    def _is_blocked(self) -> bool:
+        return self.is_buffering or self._is_down()
+
+    async def _loop(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_IDLE_S):
+                    await self._news.wait()
+            self._news.clear()
+            if self._is_blocked() or not self._journal.pending:
+                continue
+            try:
+                await self._drain()
+            except StorageFault as error:
+                self.drain_error = error
+                # The database has said it to the log.
+                logger.debug("the spool is stuck: %s", error, extra={"event": "spool_stuck"})
+                await asyncio.sleep(min(_IDLE_S * self._faults, _STUCK_S_MAX))
+            except QueenError as error:
+                self.drain_error = error
+                logger.warning("the spool has to wait: %s", error, extra={"event": "spool_waits"})
+                await asyncio.sleep(_IDLE_S)
+            except Exception:
+                # A defect must be seen, and must not end the service for the life of the broker.
+                logger.exception("draining the spool broke", extra={"event": "spool_broke"})
+                await asyncio.sleep(_IDLE_S)
+
+    async def _drain(self) -> None:
+        """Store what is on disk, unless another process is at it already."""
+        if not await self._journal.try_lead():
+            return
+        is_stuck = False
+        try:
+            while not self._is_blocked():
+                # Behind a fault one record is enough to see whether it is mended.
+                records_max = 1 if self._journal.is_stuck else _RECORDS_MAX
+                batch = await self._journal.read(records_max=records_max, bytes_max=_BYTES_MAX)
+                if not batch.records:
+                    break
+                if self._journal.pending <= len(batch.records) and not self._journal.is_stuck:
+                    await self._journal.tell(is_closing=True)
+                await self._store_all(batch.records)
+                await self._journal.advance(batch.end)
+                self._stored.difference_update(record.position for record in batch.records)
+                if self._journal.is_stuck:
+                    await self._journal.tell()
+                self._faults = 0
+                # There is room again, too.
+                self.drain_error = self.keep_error = None
+        except StorageFault:
+            is_stuck = True
+            self._faults += 1
+            raise
+        finally:
+            await self._journal.tell(is_stuck=is_stuck)
+            await self._journal.release_lead()
+
+    async def _store_all(self, records: Sequence[KeptPush]) -> None:
+        """Store these in order. Raises when the database is at fault: then they come again, but
+        for those that are stored, which could be queued a second time.
+        """
+        left = [record for record in records if record.position not in self._stored]
+        readable = [(record, record.items) for record in left if record.items is not None]
+        errors = await self._store([items for _, items in readable])
+        refused = [(record, "it cannot be read") for record in left if record.items is None]
+        failed: BaseException | None = None
+        for (record, _), error in zip(readable, errors, strict=True):
+            if error is None:
+                self._stored.add(record.position)
+            elif isinstance(error, StorageRejected):
+                refused.append((record, str(error)))
+            else:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        # Only now: before, they would be set aside again each time the others are tried.
+        for record, why in refused:
+            await self._set_aside(record, why)
+
+    async def _set_aside(self, record: KeptPush, reason: str) -> None:
+        facts = {"event": "spool_record_set_aside"}
+        logger.error("a spooled push cannot be stored and is set aside: %s", reason, extra=facts)
+        await self._journal.set_aside(record, reason)

@@ -1,0 +1,210 @@
+"""Runs the operations that wait in the database, on every broker at once.
+
+A claim takes of each partition what is next in line. Running it stores the messages and completes
+the operations in one transaction, so whatever breaks in between is as if it had not begun. What
+fails is run again in smaller parts until the one at fault is alone. Only data that the database
+refuses is held against an operation; a fault of the database is waited out, however long it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+from queenmq.clock import now_ms
+from queenmq.engine.ports import OperationStore
+from queenmq.engine.queued_pushes.metrics import OperationMetrics
+from queenmq.engine.requests import ClaimedOperation, PartitionKey
+from queenmq.errors import (
+    ClaimLost,
+    PartitionBusy,
+    QueenError,
+    StorageFault,
+    StorageRejected,
+    StorageUnavailable,
+)
+from queenmq.ids import random_uuid
+
+logger = logging.getLogger(__name__)
+
+#: Partitions and messages of one claim.
+_PARTITIONS_MAX = 500
+_ITEMS_MAX = 2_000
+#: How often to look when nothing was queued here: other brokers queue as well, and die.
+_IDLE_S = 1.0
+#: Between two claims under load.
+_PACE_S = 0.25
+#: An operation that failed is not tried again before this; each failure doubles it.
+_DELAY_MS = 200
+_DELAY_MS_MAX = 10_000
+#: What an operation whose partition is held waits for its next try.
+_HELD_MS = 250
+
+Operations = Sequence[ClaimedOperation]
+
+
+class OperationProcessor:
+    """The loop of one broker. `on_stored` is told which partitions got messages.
+
+    While pushes are held back (`is_engaged`) it goes slowly, or queueing them would relieve nobody.
+    """
+
+    def __init__(
+        self,
+        store: OperationStore,
+        metrics: OperationMetrics,
+        *,
+        worker: str,
+        lock_timeout_ms: int,
+        is_engaged: Callable[[], bool],
+        on_stored: Callable[[Sequence[PartitionKey]], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._worker = worker
+        self._lock_timeout_ms = lock_timeout_ms
+        self._is_engaged = is_engaged
+        self._on_stored = on_stored
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def tell(self, count: int) -> None:
+        """Operations were queued by this broker."""
+        self._metrics.queued(count)
+        self._news.set()
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._loop(), name="operations")
+
+    async def stop(self) -> None:
+        """End; what is claimed then is given back, or found by others after its timeout."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _loop(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_IDLE_S):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+            self._news.clear()
+            try:
+                await self._drain()
+            except QueenError as error:
+                facts = {"event": "operations_failed"}
+                logger.debug("queued operations have to wait: %s", error, extra=facts)
+                if isinstance(error, StorageFault):
+                    # However many are queued meanwhile: each try costs the database as much.
+                    await asyncio.sleep(_IDLE_S)
+            except Exception:
+                # A defect must be seen, and must not end the service for the life of the broker.
+                logger.exception("the operations broke", extra={"event": "operations_broke"})
+
+    async def _drain(self) -> None:
+        """Run all there is. The depth is measured on the way too: others queue and run as well."""
+        measured_ms = now_ms()
+        while await self.run_once():
+            if now_ms() - measured_ms >= _IDLE_S * 1000:
+                self._metrics.measured(await self._store.count_waiting())
+                measured_ms = now_ms()
+            if self._is_engaged():
+                await asyncio.sleep(_PACE_S)
+        self._metrics.measured(await self._store.count_waiting())
+
+    async def run_once(self) -> bool:
+        """Claim and run what there is; whether any of it could be stored."""
+        token = random_uuid()
+        claimed = await self._store.claim(
+            self._worker, token, partitions_max=_PARTITIONS_MAX, items_max=_ITEMS_MAX
+        )
+        if not claimed:
+            return False
+        self._metrics.claimed(sum(one.was_stuck for one in claimed))
+        try:
+            return await self._run(token, claimed) > 0
+        except BaseException:
+            # Nobody shall have to wait for the timeout, if that can still be said.
+            with contextlib.suppress(QueenError, TimeoutError):
+                async with asyncio.timeout(_IDLE_S):
+                    await self._store.release(_ids(claimed), token)
+            raise
+
+    async def _run(self, token: UUID, operations: Operations) -> int:
+        """Run them together, else in halves down to the one at fault; how many are completed."""
+        began_ms = now_ms()
+        try:
+            messages = await self._store.run(
+                _ids(operations), token, lock_timeout_ms=self._lock_timeout_ms
+            )
+        except StorageUnavailable:
+            raise
+        except ClaimLost:
+            await self._store.release(_ids(operations), token)
+            return 0
+        except QueenError as error:
+            if len(operations) == 1:
+                await self._fail(token, operations[0], error)
+                return 0
+            return await self._run_halves(token, operations)
+        self._metrics.executed(len(operations), messages, took_ms=now_ms() - began_ms)
+        await self._on_stored(list({one.key for one in operations}))
+        return len(operations)
+
+    async def _run_halves(self, token: UUID, operations: Operations) -> int:
+        middle = cut(operations)
+        first, second = operations[:middle], operations[middle:]
+        done = await self._run(token, first)
+        if done < len(first) and first[-1].partition_id == second[0].partition_id:
+            # The order of a partition: what is behind a failure waits for it.
+            await self._store.release(_ids(second), token)
+            return done
+        return done + await self._run(token, second)
+
+    async def _fail(self, token: UUID, operation: ClaimedOperation, error: QueenError) -> None:
+        is_counted = isinstance(error, StorageRejected)
+        runs = operation.retry_count + is_counted
+        await self._store.release(
+            [operation.id],
+            token,
+            failed_id=operation.id,
+            error=str(error),
+            is_counted=is_counted,
+            delay_ms=delay_ms(error, runs),
+        )
+        if is_counted and runs >= operation.max_retries:
+            self._metrics.failed(1)
+            facts = {"event": "operation_failed", "operation": str(operation.id)}
+            logger.error(
+                "operation %s of queue %r, partition %r failed %d times: %s; see queen ops show",
+                operation.id, operation.queue_name, operation.partition_name, runs, error,
+                extra=facts,
+            )  # fmt: skip
+
+
+def cut(operations: Operations) -> int:
+    """Where to divide: between two partitions as long as there are several, near the middle."""
+    half = len(operations) // 2
+    borders = [
+        place
+        for place in range(1, len(operations))
+        if operations[place - 1].partition_id != operations[place].partition_id
+    ]
+    return min(borders, key=lambda place: abs(place - half), default=half)
+
+
+def delay_ms(error: QueenError, runs: int) -> int:
+    """How long an operation waits for its next run."""
+    if isinstance(error, PartitionBusy):
+        return _HELD_MS
+    return min(_DELAY_MS << runs, _DELAY_MS_MAX)
+
+
+def _ids(operations: Operations) -> list[UUID]:
+    return [one.id for one in operations]

@@ -1,0 +1,182 @@
+"""Transactions: pushes and acks that happen together or not at all. One database call each, never
+merged.
+
+A transaction whose rows are held by somebody else waits in a lane, so that it keeps no slot from
+the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID
+
+from queenmq.clock import now_ms
+from queenmq.engine.ack.service import Freed
+from queenmq.engine.calls.laned_calls import LanedCalls
+from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.ports import MessageStore
+from queenmq.engine.requests import PartitionRef, TransactionItems, TransactionOutcome
+from queenmq.errors import Overloaded, PartitionBusy, PartitionGone, QueenError, StorageUnavailable
+
+#: Transactions in flight, and as many that wait for held rows; the others wait their turn without a
+#: connection.
+_CALLS_MAX = 4
+_WAITING_MAX = 10_000
+_ATTEMPTS_MAX = 5
+#: In place of the group, where a transaction needs the partition itself: it pushes there.
+_PUSHES = ""
+
+#: A partition and a consumer group whose cursor is needed, or `_PUSHES`.
+Key = tuple[UUID, str]
+
+
+class TransactionEntry:
+    """One transaction on its way through a call."""
+
+    weight = 1
+
+    def __init__(
+        self,
+        items: TransactionItems,
+        refs: list[PartitionRef],
+        *,
+        wait_ms: int,
+    ) -> None:
+        self.items = items
+        self.deadline_ms = now_ms() + wait_ms
+        self.diverts = 0
+        self.attempts = 0
+        self.future: asyncio.Future[TransactionOutcome] = asyncio.get_running_loop().create_future()
+        self.set_refs(refs)
+
+    def set_refs(self, refs: list[PartitionRef]) -> None:
+        self.refs = refs
+        self.keys: set[Key] = {(ref.partition_id, _PUSHES) for ref in refs}
+        self.keys |= {(ack.partition_id, ack.consumer_group) for ack in self.items.acks}
+
+    def fail(self, error: QueenError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def still_held(self, key: Key) -> PartitionBusy:
+        return PartitionBusy(
+            f"partition {key[0]} is held by another transaction; nothing was changed, try again"
+        )
+
+
+class TransactionService:
+    """Runs transactions and tells of what they pushed."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        catalogue: Catalogue,
+        *,
+        lock_timeout_ms: int,
+        wait_ms: int,
+        queue_max: Callable[[], int],
+        on_pushed: Callable[[Iterable[PartitionRef]], None],
+        on_queued: Callable[[int], None],
+        on_freed: Freed,
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._wait_ms = wait_ms
+        self._queue_max = queue_max
+        self._on_pushed = on_pushed
+        self._on_queued = on_queued
+        self._on_freed = on_freed
+        self._waiting = 0
+        #: Messages stored so far.
+        self.messages = 0
+        self._calls: LanedCalls[TransactionEntry] = LanedCalls(
+            "transaction",
+            self._run,
+            self._find_busy,
+            calls_max=_CALLS_MAX,
+            rows_max=TransactionEntry.weight,
+            lock_timeout_ms=lock_timeout_ms,
+        )
+
+    async def run(self, items: TransactionItems) -> TransactionOutcome:
+        """Commit all of it, or raise with nothing changed. What was committed before is not done
+        again, but answered as it was.
+        """
+        if self._waiting >= _WAITING_MAX:
+            raise Overloaded(
+                f"{self._waiting} transactions already wait; nothing was done, try again",
+                depth=self._waiting,
+                bound="transactions_waiting",
+            )
+        self._waiting += 1
+        try:
+            refs = await self._catalogue.ensure(items.pushes.keys)
+            entry = TransactionEntry(items, refs, wait_ms=self._wait_ms)
+            self._calls.add(entry)
+            return await entry.future
+        finally:
+            self._waiting -= 1
+
+    async def drain(self) -> None:
+        """Wait until every transaction has its answer."""
+        await self._calls.drain()
+
+    async def _find_busy(self, keys: Sequence[Key]) -> set[Key]:
+        pushed = [partition_id for partition_id, group in keys if group == _PUSHES]
+        acked = [key for key in keys if key[1] != _PUSHES]
+        busy = await self._store.find_busy_cursors(acked) if acked else set()
+        if pushed:
+            partition_ids = await self._store.find_busy_partitions(pushed)
+            busy |= {(partition_id, _PUSHES) for partition_id in partition_ids}
+        return busy
+
+    async def _run(self, entries: list[TransactionEntry], lock_timeout_ms: int) -> None:
+        """Make the call of each and answer it. Raises PartitionBusy only."""
+        for entry in entries:
+            try:
+                await self._run_one(entry, lock_timeout_ms)
+            except PartitionBusy:
+                raise
+            except QueenError as error:
+                entry.fail(error)
+
+    async def _run_one(self, entry: TransactionEntry, lock_timeout_ms: int) -> None:
+        try:
+            outcome = await self._store.commit_transaction(
+                entry.items,
+                entry.refs,
+                queue_max=self._queue_max(),
+                lock_timeout_ms=lock_timeout_ms,
+            )
+        except PartitionGone:
+            await self._look_up_again(entry)
+        else:
+            self._committed(entry, outcome)
+
+    async def _look_up_again(self, entry: TransactionEntry) -> None:
+        self._catalogue.forget(entry.items.pushes.keys)
+        if entry.attempts + 1 >= _ATTEMPTS_MAX:
+            raise StorageUnavailable(
+                "a queue of this transaction is deleted again and again; try again"
+            )
+        # PartitionBusy leaves it with whoever runs it; only one that is put back counts as aimed.
+        refs = await self._catalogue.ensure(entry.items.pushes.keys)
+        entry.attempts += 1
+        entry.set_refs(refs)
+        self._calls.put_back([entry])
+
+    def _committed(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
+        if not outcome.is_repeat:
+            self._tell(entry, outcome)
+        if not entry.future.done():
+            entry.future.set_result(outcome)
+
+    def _tell(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
+        if queued := outcome.pushed.queued_ids:
+            self._on_queued(len(queued))
+        self.messages += outcome.pushed.outcomes.count("q")
+        self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())
+        for ack, key in zip(entry.items.acks, outcome.freed, strict=True):
+            if key is not None:
+                self._on_freed(ack.partition_id, key, ack.consumer_group)

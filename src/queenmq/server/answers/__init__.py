@@ -1,0 +1,1 @@
+"""Builds what routes share of an answer: status codes, errors, health, refusals."""

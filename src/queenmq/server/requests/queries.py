@@ -1,0 +1,62 @@
+"""Query strings, path parts and times of requests, read strictly: what is not text is refused, not
+guessed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from urllib.parse import unquote, unquote_plus
+
+from queenmq.errors import InvalidRequest
+from queenmq.server.requests.checks import shown
+
+
+def parse_query(query_string: bytes) -> dict[str, str]:
+    """The parameters; of one that is given twice the first counts."""
+    query: dict[str, str] = {}
+    for part in query_string.split(b"&"):
+        if part:
+            name, _, value = part.partition(b"=")
+            try:
+                query.setdefault(
+                    unquote_plus(name.decode()), unquote_plus(value.decode(), errors="strict")
+                )
+            except UnicodeDecodeError:
+                field = shown(name.decode("latin-1"))
+                raise InvalidRequest(
+                    f"query parameter {field} is not UTF-8; encode it so"
+                ) from None
+    return query
+
+
+def parse_path(part: bytes) -> str:
+    """A path or a part of one, without its escapes."""
+    try:
+        return unquote(part.decode(), errors="strict")
+    except UnicodeDecodeError:
+        text = part.decode("latin-1")
+        raise InvalidRequest(f"path part {shown(text)} is not UTF-8; encode it so") from None
+
+
+def parse_integer(query: dict[str, str], name: str, default: int) -> int:
+    """A number; text that is none counts as not given, as clients expect."""
+    try:
+        return int(query[name])
+    except (KeyError, ValueError):
+        return default
+
+
+def parse_boolean(query: dict[str, str], name: str) -> bool:
+    """True for `true` and `1` only."""
+    return query.get(name) in ("true", "1")
+
+
+def parse_time(field: str, value: str) -> datetime:
+    """A time in ISO 8601, in UTC where it names no zone."""
+    try:
+        time = datetime.fromisoformat(value)
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise InvalidRequest(
+            f"{field} {shown(value)} is not a time; use ISO 8601, as in 2030-01-31T12:00:00Z"
+        ) from None

@@ -1,0 +1,44 @@
+"""What a transaction is recognised by when it is sent again after a lost answer. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from queenmq.engine.requests import AckItem, PushItems, TransactionItems
+
+
+def transaction_items(
+    pushes: PushItems,
+    acks: Sequence[AckItem],
+    required_leases: Sequence[UUID],
+    idempotency_key: str | None,
+) -> TransactionItems:
+    """The parts of a transaction with its key.
+
+    Without a key of the caller's a transaction that acks is recognised by all it does: a message
+    that is delivered again has another lease. One that only pushes may be meant twice.
+    """
+    digest = _hashed(
+        b"body",
+        msgspec.json.encode(
+            [
+                pushes.keys, pushes.payloads, pushes.transaction_ids, pushes.trace_ids,
+                acks, required_leases,
+            ]
+        ),
+    )  # fmt: skip
+    key = digest if acks else None
+    if idempotency_key is not None:
+        key = _hashed(b"key", idempotency_key.encode())
+    return TransactionItems(
+        pushes, acks, required_leases, digest, key, is_key_derived=idempotency_key is None
+    )
+
+
+def _hashed(kind: bytes, text: bytes) -> UUID:
+    # Of the form of names that were hashed; 122 bits of it are the hash.
+    return UUID(bytes=hashlib.sha256(kind + b"\0" + text).digest()[:16], version=5)

@@ -1,0 +1,82 @@
+"""Pushes that were set aside on this broker's disk: what they are, and back with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq.server.answers.responses import json_answer
+from queenmq.server.requests.queries import parse_query
+from queenmq.server.requests.times import iso_or_none
+from queenmq.server.routes.admin.queues import parse_page
+from queenmq.storage.spool import SpoolStats
+from queenmq.storage.spool.push_journal import AsidePush, SpoolJournal
+from queenmq.storage.stores.operations import PostgresOperationStore
+
+#: Failed operations that one request retries; repeat it for more.
+_OPERATIONS_MAX = 10_000
+
+
+class AsideRoutes:
+    """Reads, and one order to retry whatever was given up. `on_retry` is told of the latter."""
+
+    def __init__(
+        self,
+        journal: SpoolJournal,
+        store: PostgresOperationStore,
+        *,
+        spool_stats: Callable[[], SpoolStats],
+        on_retry: Callable[[], None],
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._spool_stats = spool_stats
+        self._on_retry = on_retry
+
+    async def list(self, request: Request) -> Response:
+        """A page of what was set aside, oldest first."""
+        limit, offset = parse_page(parse_query(request.scope["query_string"]))
+        found = await self._journal.list_aside(limit=limit, offset=offset)
+        stats = self._spool_stats()
+        return json_answer(
+            {
+                "records": [_record(one) for one in found],
+                "total": stats.aside_records,
+                "bytes": stats.aside_bytes,
+                "pagination": {"limit": limit, "offset": offset},
+            }
+        )
+
+    async def retry(self, _: Request) -> Response:
+        """Put everything that was set aside here, and every failed operation, back in line."""
+        aside = await self._journal.retry_aside()
+        self._on_retry()
+        operations = await self._store.retry_failed(limit=_OPERATIONS_MAX)
+        self._on_retry()
+        stopped_by = aside.stopped_by
+        return json_answer(
+            {
+                "operations": operations,
+                "retried": aside.retried,
+                "unreadable": aside.unreadable,
+                "remaining": self._spool_stats().aside_records,
+                "error": None if stopped_by is None else str(stopped_by),
+            }
+        )
+
+
+def _record(one: AsidePush) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "queues": one.queues,
+        "partitions": one.partitions,
+        "itemCount": one.item_count,
+        "size": one.size_bytes,
+        "reason": one.reason,
+        "setAsideAt": iso_or_none(one.set_aside_at),
+        "isReadable": one.item_count is not None,
+        "file": one.file,
+    }

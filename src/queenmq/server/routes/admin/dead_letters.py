@@ -1,0 +1,156 @@
+"""Dead letters: list, push again, forget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq import wire
+from queenmq.clock import utc_now
+from queenmq.errors import InvalidRequest
+from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.requests.checks import check_text, shown
+from queenmq.server.requests.queries import parse_query, parse_time
+from queenmq.server.requests.times import iso_or_none
+from queenmq.server.routes.admin.queues import parse_page
+from queenmq.settings import Settings
+from queenmq.storage.stores.dead_letters import LetterFilter, LetterStore
+
+_RETRY_MAX = 1_000
+_PURGE_MAX = 10_000
+_PURGE_DEFAULT = 1_000
+_AGE_MAX_S = 2**31 - 1
+
+
+class DeadLetterRoutes:
+    """`on_changed` is told in which queue messages were pushed."""
+
+    def __init__(
+        self,
+        store: LetterStore,
+        settings: Settings,
+        *,
+        queue_max: Callable[[], int],
+        on_changed: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._queue_max = queue_max
+        self._on_changed = on_changed
+
+    async def list(self, request: Request) -> Response:
+        """A page of dead letters, latest failure first."""
+        query = parse_query(request.scope["query_string"])
+        which = LetterFilter(
+            queue=check_text("queue", query.get("queue")) or None,
+            consumer_group=check_text("consumerGroup", query.get("consumerGroup")) or None,
+            partition=check_text("partition", query.get("partition")) or None,
+            start=_time(query, "from"),
+            end=_time(query, "to"),
+        )
+        limit, offset = parse_page(query)
+        rows, total = await self._store.list_letters(which, limit=limit, offset=offset)
+        return json_answer(
+            {
+                "messages": [_dead_letter(row) for row in rows],
+                "total": total,
+                "pagination": {"limit": limit, "offset": offset},
+            }
+        )
+
+    async def retry(self, request: Request) -> Response:
+        """Push dead letters again, longest dead first, as many as one call may."""
+        body = await read_request(
+            request, wire.LetterRetryRequest, default=wire.LetterRetryRequest()
+        )
+        which = _which(body.queue, body.consumerGroup, body.partition, body.olderThanSeconds)
+        limit = _limit(body.limit, _RETRY_MAX)
+        retried = await self._store.retry(which, limit=limit, queue_max=self._queue_max())
+        pushed = [one for one in retried if one.outcome != "f"]
+        for queue in {one.queue for one in pushed}:
+            self._on_changed(queue)
+        refused = len(retried) - len(pushed)
+        return json_answer(
+            {
+                "success": True,
+                "retried": sum(one.letters for one in pushed),
+                "pushed": len(pushed),
+                "refused": refused,
+                "remaining": refused > 0 or any(one.has_more for one in retried),
+            }
+        )
+
+    async def purge(self, request: Request) -> Response:
+        """Forget dead letters, longest dead first, as many as one call may."""
+        query = parse_query(request.scope["query_string"])
+        which = _which(
+            query.get("queue"),
+            query.get("consumerGroup"),
+            query.get("partition"),
+            _natural(query, "olderThanSeconds"),
+        )
+        given = _natural(query, "limit")
+        limit = _limit(_PURGE_DEFAULT if given is None else given, _PURGE_MAX)
+        purge = await self._store.purge(which, limit=limit)
+        return json_answer({"success": True, "purged": purge.purged, "remaining": purge.has_more})
+
+
+def _which(
+    queue: str | None, group: str | None, partition: str | None, older_than_s: int | None
+) -> LetterFilter:
+    if not (queue or group) and older_than_s is None:
+        raise InvalidRequest(
+            "queue is required, or consumerGroup, or olderThanSeconds: say which dead letters"
+        )
+    if older_than_s is not None and older_than_s > _AGE_MAX_S:
+        raise InvalidRequest(
+            f"olderThanSeconds {older_than_s} is out of range; use 0 to {_AGE_MAX_S}"
+        )
+    return LetterFilter(
+        queue=check_text("queue", queue) or None,
+        consumer_group=check_text("consumerGroup", group) or None,
+        partition=check_text("partition", partition) or None,
+        end=utc_now() - timedelta(seconds=older_than_s) if older_than_s is not None else None,
+    )
+
+
+def _natural(query: dict[str, str], field: str) -> int | None:
+    """A number that decides what is removed: what cannot be read is refused, not ignored."""
+    text = query.get(field)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidRequest(f"{field} {shown(text)} is not a number; use digits")
+    return int(text[:20])
+
+
+def _limit(number: int, largest: int) -> int:
+    if not 1 <= number <= largest:
+        raise InvalidRequest(f"limit {number} is out of range; use 1 to {largest}")
+    return number
+
+
+def _time(query: dict[str, str], field: str) -> datetime | None:
+    return parse_time(field, query[field]) if query.get(field) else None
+
+
+def _dead_letter(row: Any) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "transactionId": row["transaction_id"],
+        "partitionId": row["partition_id"],
+        "queue": row["queue"],
+        "partition": row["partition"],
+        "consumerGroup": row["consumer_group"],
+        "errorMessage": row["error_message"],
+        "retryCount": row["retry_count"],
+        "data": msgspec.Raw(row["payload"].encode()),
+        "producerSub": row["producer_sub"],
+        "createdAt": iso_or_none(row["created_at"]),
+        "failedAt": iso_or_none(row["failed_at"]),
+    }

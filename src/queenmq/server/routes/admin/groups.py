@@ -1,0 +1,281 @@
+"""Consumer groups: what they are behind with; seek, delete, change a remembered start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq import wire
+from queenmq.errors import InvalidRequest, NotFound
+from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.requests.checks import check_name, shown
+from queenmq.server.requests.queries import parse_boolean, parse_integer, parse_query, parse_time
+from queenmq.server.routes.hot.transactions import iso
+from queenmq.settings import Settings
+from queenmq.storage.stores.groups import GroupStore
+
+#: A group that has left a message lying for longer than this is called lagging.
+_LAGGING_S = 300
+_LAG_DEFAULT_S = 3600
+_LAG_MAX_S = 2**31 - 1
+#: Partitions in one answer, worst first.
+_LAGGING_MAX = 10_000
+
+
+class GroupRoutes:
+    """`on_moved` is told in which queue messages may be had again, `on_deleted` which group's start
+    is forgotten on which queue.
+    """
+
+    def __init__(
+        self,
+        store: GroupStore,
+        settings: Settings,
+        *,
+        on_moved: Callable[[str], None],
+        on_deleted: Callable[[str, str], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._on_moved = on_moved
+        self._on_deleted = on_deleted
+
+    async def list(self, request: Request) -> Response:
+        """An element per group and queue; Spark streams stand beside the consumers."""
+        groups = [_group(row) for row in await self._store.list_groups()]
+        streams = [_stream_group(row) for row in await self._store.list_streams()]
+        return json_answer(
+            sorted(groups + streams, key=lambda one: (one["name"], one["queueName"]))
+        )
+
+    async def lagging(self, request: Request) -> Response:
+        """The partitions in which a group is behind, worst first."""
+        query = parse_query(request.scope["query_string"])
+        lag_s = parse_integer(query, "minLagSeconds", _LAG_DEFAULT_S)
+        if not 0 <= lag_s <= _LAG_MAX_S:
+            raise InvalidRequest(f"minLagSeconds {lag_s} is out of range; use 0 to {_LAG_MAX_S}")
+        rows = await self._store.list_lagging(lag_s, limit=_LAGGING_MAX)
+        return json_answer([_lagging(row) for row in rows])
+
+    async def show(self, request: Request) -> Response:
+        """A group's partitions by queue; nothing for a group that nobody knows."""
+        group = self._name(request, "group")
+        queues: dict[str, Any] = {}
+        for row in await self._store.show_group(group):
+            queue = queues.setdefault(row["queue_name"], {"partitions": []})
+            queue["partitions"].append(_partition(row))
+        for row in await self._store.show_streams(group):
+            queue = queues.setdefault(row["queue_name"], {"partitions": []})
+            queue.setdefault("streams", []).append(_stream(row))
+        return json_answer(queues)
+
+    async def delete(self, request: Request) -> Response:
+        """Forget a group on all queues. One transaction per queue: repeat it if it breaks off."""
+        group, deletes_start = self._name(request, "group"), _deletes_start(request)
+        removed = 0
+        for queue in await self._store.find_group_queues(group):
+            removed += await self._delete(group, queue, deletes_start)
+        return json_answer(
+            {
+                "success": True,
+                "consumerGroup": group,
+                "deletedPartitions": removed,
+                "deletedStreams": await self._store.delete_streams(group),
+                "metadataDeleted": deletes_start,
+            }
+        )
+
+    async def delete_on_queue(self, request: Request) -> Response:
+        """Forget a group on one queue."""
+        if b"/partitions/" in request.scope["raw_path"]:
+            # Taken for the name of a queue, it would be a success that did nothing.
+            raise NotFound(
+                "a group cannot be deleted on one partition; delete it on the queue,"
+                " or escape the slashes of the queue's name"
+            )
+        group, queue = self._name(request, "group"), self._name(request, "queue")
+        deletes_start = _deletes_start(request)
+        removed = await self._delete(group, queue, deletes_start)
+        return json_answer(
+            {
+                "success": True,
+                "consumerGroup": group,
+                "queueName": queue,
+                "deletedPartitions": removed,
+                "metadataDeleted": deletes_start,
+            }
+        )
+
+    async def _delete(self, group: str, queue: str, deletes_start: bool) -> int:
+        removed = await self._store.delete(group, queue, deletes_start=deletes_start)
+        if deletes_start:
+            self._on_deleted(queue, group)
+        self._on_moved(queue)
+        return removed
+
+    async def set_start(self, request: Request) -> Response:
+        """Change the start that is remembered for a group; its cursors stay."""
+        group = self._name(request, "group")
+        body = await read_request(request, wire.GroupStartRequest)
+        time = parse_time("subscriptionTimestamp", body.subscriptionTimestamp)
+        changed = await self._store.set_start(group, time)
+        for queue in await self._store.find_group_queues(group) if changed else ():
+            self._on_moved(queue)
+        return json_answer(
+            {
+                "success": True,
+                "consumerGroup": group,
+                "newTimestamp": iso(time),
+                "rowsUpdated": changed,
+            }
+        )
+
+    async def seek(self, request: Request) -> Response:
+        """Move a group on a queue to a time or to the end."""
+        group, queue = self._name(request, "group"), self._name(request, "queue")
+        body = await read_request(request, wire.SeekRequest, default=wire.SeekRequest())
+        time = _target(body)
+        moved = await self._store.seek(group, queue, None, time)
+        if not moved and not (await self._store.find_place(queue, None))[0]:
+            raise NotFound(f"queue {shown(queue)} does not exist; check its name")
+        self._on_moved(queue)
+        return json_answer(
+            {
+                "success": True,
+                "consumerGroup": group,
+                "queueName": queue,
+                "seekToEnd": time is None,
+                "targetTimestamp": _iso(time),
+                "partitionsUpdated": len(moved),
+            }
+        )
+
+    async def seek_partition(self, request: Request) -> Response:
+        """Move a group to the end of one partition."""
+        group, queue = self._name(request, "group"), self._name(request, "queue")
+        partition = self._name(request, "partition")
+        moved = await self._store.seek(group, queue, partition, None)
+        if not moved and not (await self._store.find_place(queue, partition))[1]:
+            raise NotFound(
+                f"partition {shown(partition)} of queue {shown(queue)} does not exist;"
+                " check both names"
+            )
+        self._on_moved(queue)
+        return json_answer(
+            {
+                "success": True,
+                "consumerGroup": group,
+                "queueName": queue,
+                "partitionName": partition,
+                "updated": bool(moved),
+                "cursorMovedTo": _iso(moved[0][1]) if moved else None,
+            }
+        )
+
+    def _name(self, request: Request, part: str) -> str:
+        field = "consumerGroup" if part == "group" else part
+        length_max = self._settings.max_name_length
+        return check_name(field, request.path_params[part], length_max=length_max)
+
+
+def _deletes_start(request: Request) -> bool:
+    query = parse_query(request.scope["query_string"])
+    return "deleteMetadata" not in query or parse_boolean(query, "deleteMetadata")
+
+
+def _target(body: wire.SeekRequest) -> datetime | None:
+    if body.toEnd and body.timestamp is not None:
+        raise InvalidRequest(
+            f"timestamp {shown(body.timestamp)} stands beside toEnd; send one of the two"
+        )
+    if body.timestamp is not None:
+        return parse_time("timestamp", body.timestamp)
+    if not body.toEnd:
+        raise InvalidRequest("toEnd or timestamp is required; send toEnd true, or an ISO 8601 time")
+    return None
+
+
+def _iso(time: datetime | None) -> str | None:
+    return iso(time) if time is not None else None
+
+
+def _group(row: Any) -> dict[str, Any]:
+    lag_s = row["max_time_lag"]
+    state = "Lagging" if lag_s > _LAGGING_S else "Stable"
+    return {
+        "name": row["consumer_group"],
+        "topics": [row["queue_name"]],
+        "queueName": row["queue_name"],
+        "members": row["members"],
+        "partitionsWithLag": row["partitions_with_lag"],
+        "totalLag": row["total_lag"],
+        "maxTimeLag": lag_s,
+        "state": state if row["members"] or row["has_partitions"] else "Dead",
+        "subscriptionMode": row["subscription_mode"],
+        "subscriptionTimestamp": _iso(row["subscription_timestamp"]),
+        "subscriptionCreatedAt": _iso(row["subscription_created_at"]),
+        "kind": "consumer",
+    }
+
+
+def _stream_group(row: Any) -> dict[str, Any]:
+    """Streams have neither cursors nor a remembered start: their checkpoint has their position."""
+    lag_s = row["max_time_lag"]
+    return {
+        "name": row["consumer_group"],
+        "topics": [row["queue_name"]],
+        "queueName": row["queue_name"],
+        "members": row["members"],
+        "partitionsWithLag": None,
+        "totalLag": row["total_lag"],
+        "maxTimeLag": lag_s,
+        "state": "Lagging" if lag_s > _LAGGING_S else "Stable",
+        "subscriptionMode": None,
+        "subscriptionTimestamp": None,
+        "subscriptionCreatedAt": None,
+        "kind": "spark",
+        "updatedAt": _iso(row["updated_at"]),
+    }
+
+
+def _stream(row: Any) -> dict[str, Any]:
+    return {
+        "queryId": row["query_id"],
+        "position": row["position"],
+        "offsetLag": row["offset_lag"],
+        "timeLagSeconds": row["time_lag_seconds"],
+        "updatedAt": _iso(row["updated_at"]),
+    }
+
+
+def _lagging(row: Any) -> dict[str, Any]:
+    return {
+        "consumer_group": row["consumer_group"],
+        "queue_name": row["queue_name"],
+        "partition_name": row["partition_name"],
+        "partition_id": row["partition_id"],
+        # Leases know no names.
+        "worker_id": None,
+        "offset_lag": row["offset_lag"],
+        "time_lag_seconds": row["time_lag_seconds"],
+        "lag_hours": round(row["time_lag_seconds"] / 3600, 2),
+        "oldest_unconsumed_at": _iso(row["oldest_at"]),
+        "last_consumed_at": _iso(row["last_consumed_at"]),
+        "kind": row["kind"],
+    }
+
+
+def _partition(row: Any) -> dict[str, Any]:
+    return {
+        "partition": row["partition_name"],
+        "workerId": None,
+        "lastConsumedAt": _iso(row["last_consumed_at"]),
+        "totalConsumed": row["total_consumed"],
+        "offsetLag": row["offset_lag"],
+        "timeLagSeconds": row["time_lag_seconds"],
+        "leaseActive": row["is_leased"],
+    }

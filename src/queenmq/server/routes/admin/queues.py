@@ -1,0 +1,111 @@
+"""Queue administration: configure, delete, clear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq import wire
+from queenmq.errors import InvalidRequest, NotFound
+from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.requests.checks import check_name, shown
+from queenmq.server.requests.queries import parse_integer, parse_path, parse_query
+from queenmq.settings import Settings
+from queenmq.storage.stores.admin import AdminStore
+
+#: Elements of one list.
+PAGE_MAX = 10_000
+_OFFSET_MAX = 2**31 - 1
+_QUEUES = b"/api/v1/resources/queues/"
+PARTITIONS = b"/partitions/"
+
+
+class QueueRoutes:
+    """Administration of queues. `on_changed` is told which queue's cached facts are stale."""
+
+    def __init__(
+        self, store: AdminStore, settings: Settings, *, on_changed: Callable[[str], None]
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._on_changed = on_changed
+
+    async def configure(self, request: Request) -> Response:
+        """Create a queue or replace all its options; echoes them."""
+        body = await read_request(request, wire.ConfigureRequest)
+        name = check_name("queue", body.queue, length_max=self._settings.max_name_length)
+        length_max = self._settings.max_name_length
+        namespace, task = body.namespace or "", body.task or ""
+        for field, value in (("namespace", namespace), ("task", task)):
+            if value:
+                check_name(field, value, length_max=length_max)
+        options = msgspec.to_builtins(body.options or wire.QueueOptions())
+        queue_id, partition_id = await self._store.configure_queue(name, namespace, task, options)
+        self._on_changed(name)
+        return json_answer(
+            {
+                "configured": True,
+                "queueId": str(queue_id),
+                "partitionId": str(partition_id),
+                "queue": name,
+                "namespace": namespace,
+                "task": task,
+                "options": options,
+            }
+        )
+
+    async def delete(self, request: Request) -> Response:
+        """Remove a queue; also an answer of success when there was none."""
+        name = request.path_params["queue"]
+        check_name("queue", name, length_max=self._settings.max_name_length)
+        existed = await self._store.delete_queue(name)
+        self._on_changed(name)
+        return json_answer({"deleted": True, "queue": name, "existed": existed})
+
+    async def delete_partition(self, request: Request) -> Response:
+        """Remove a partition of a queue."""
+        # By the path as it came: a slash inside a name is an escaped one.
+        path: bytes = request.scope["raw_path"].removeprefix(_QUEUES)
+        queue, partition = (parse_path(part) for part in path.split(PARTITIONS, 1))
+        check_name("queue", queue, length_max=self._settings.max_name_length)
+        check_name("partition", partition, length_max=self._settings.max_name_length)
+        existed = await self._store.delete_partition(queue, partition)
+        self._on_changed(queue)
+        if not existed:
+            raise NotFound(
+                f"partition {shown(partition)} of queue {shown(queue)} does not exist;"
+                " check its name"
+            )
+        return json_answer({"deleted": True, "queue": queue, "partition": partition})
+
+    async def clear(self, request: Request) -> Response:
+        """Drop all messages of a queue or of one partition."""
+        name = request.path_params["queue"]
+        partition = parse_query(request.scope["query_string"]).get("partition")
+        check_name("queue", name, length_max=self._settings.max_name_length)
+        if partition is not None:
+            check_name("partition", partition, length_max=self._settings.max_name_length)
+        removed = await self._store.clear_queue(name, partition)
+        if removed is None:
+            what = f"partition {shown(partition)} of queue" if partition is not None else "queue"
+            raise NotFound(f"{what} {shown(name)} does not exist; check its name")
+        return json_answer(
+            {"success": True, "queue": name, "partition": partition, "messagesDeleted": removed}
+        )
+
+
+def parse_page(
+    query: dict[str, str], *, default: int = 100, limit_max: int = PAGE_MAX
+) -> tuple[int, int]:
+    """Limit and offset of a list."""
+    return _page(query, "limit", default, limit_max), _page(query, "offset", 0, _OFFSET_MAX)
+
+
+def _page(query: dict[str, str], field: str, default: int, largest: int) -> int:
+    number = parse_integer(query, field, default)
+    if not 0 <= number <= largest:
+        raise InvalidRequest(f"{field} {number} is out of range; use 0 to {largest}")
+    return number

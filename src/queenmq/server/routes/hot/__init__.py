@@ -1,0 +1,5 @@
+"""Serves the hot routes: push, pop, ack and transactions, straight on the engine.
+
+The edge calls them with parsed bytes; no framework stands between. The other routes run on
+Starlette and talk to a store.
+"""

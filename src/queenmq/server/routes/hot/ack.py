@@ -1,0 +1,109 @@
+"""POST /api/v1/ack and /api/v1/ack/batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from queenmq import wire
+from queenmq.engine.ack.service import AckService
+from queenmq.engine.load.manager import LoadManager
+from queenmq.engine.load.pressure import OperationType
+from queenmq.engine.requests import AckItem, AckResult, PopRequest
+from queenmq.errors import InvalidRequest
+from queenmq.ids import parse_uuid
+from queenmq.server.edge.exchange import Exchange
+from queenmq.server.requests.checks import (
+    check_count,
+    check_group,
+    check_name,
+    check_text,
+    check_uuid,
+)
+from queenmq.server.routes.hot.pop import PopRoute
+from queenmq.settings import Settings
+
+#: Stands for a lease id that is not even a UUID: given, and certainly not the live one.
+NO_SUCH_LEASE = UUID(int=0)
+
+
+def to_ack_item(item: wire.AckItem, consumer_group: str, *, length_max: int) -> AckItem:
+    """One checked ack."""
+    return AckItem(
+        partition_id=check_uuid("partitionId", item.partitionId),
+        consumer_group=consumer_group,
+        transaction_id=check_name("transactionId", item.transactionId, length_max=length_max),
+        lease_id=(parse_uuid(item.leaseId) or NO_SUCH_LEASE) if item.leaseId else None,
+        status=check_text("status", item.status) or "completed",
+        error=check_text("error", item.error),
+    )
+
+
+def _encode(items: Sequence[AckItem], results: Sequence[AckResult]) -> bytes:
+    return wire.encode(
+        [
+            wire.AckAnswer(
+                index, item.transaction_id, result.success, result.error, result.queue_name,
+                result.partition_name, result.lease_released, result.dlq,
+            )
+            for index, (item, result) in enumerate(zip(items, results, strict=True))
+        ]
+    )  # fmt: skip
+
+
+class AckRoute:
+    """Both handlers. No task, unless messages are to follow the acks."""
+
+    def __init__(
+        self, service: AckService, pops: PopRoute, load: LoadManager, settings: Settings
+    ) -> None:
+        self._service = service
+        self._pops = pops
+        self._load = load
+        self._settings = settings
+
+    def one(self, exchange: Exchange) -> None:
+        """Ack one message; the answer is an array of one."""
+        self._load.admit(OperationType.ACK_SINGLE)
+        request = wire.decode(exchange.body, wire.AckRequest)
+        length_max = self._settings.max_name_length
+        group = check_group(request.consumerGroup, length_max=length_max)
+        items = [to_ack_item(request, group, length_max=length_max)]
+        exchange.follow(
+            self._service.ack(items),
+            lambda results: exchange.answer(200, _encode(items, results)),
+        )
+
+    def batch(self, exchange: Exchange) -> None:
+        """Ack many messages of one group, and pop what comes after them if that is asked."""
+        self._load.admit(OperationType.ACK_BATCH)
+        try:
+            request = wire.decode(exchange.body, wire.AckBatchRequest)
+        except InvalidRequest as error:
+            if str(error).startswith("acknowledgments "):
+                raise InvalidRequest(f"acknowledgments array is required: {error}") from None
+            raise
+        check_count(
+            "acknowledgments", len(request.acknowledgments), count_max=self._settings.max_items
+        )
+        length_max = self._settings.max_name_length
+        group = check_group(request.consumerGroup, length_max=length_max)
+        items = [to_ack_item(one, group, length_max=length_max) for one in request.acknowledgments]
+        if request.next is not None:
+            exchange.run(self._with_next(exchange, items, self._pops.parse_next(request.next)))
+            return
+        exchange.follow(
+            self._service.ack(items),
+            lambda results: exchange.answer(200, _encode(items, results)),
+        )
+
+    async def _with_next(
+        self, exchange: Exchange, items: Sequence[AckItem], following: PopRequest
+    ) -> None:
+        results = await self._service.ack(items)
+        popped = None
+        if any(one.lease_released and one.has_more for one in results):
+            popped = await self._pops.follow(exchange, following)
+        exchange.answer(
+            200, b'{"results":%b,"next":%b}' % (_encode(items, results), popped or b"null")
+        )

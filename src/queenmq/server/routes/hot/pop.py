@@ -1,0 +1,230 @@
+"""GET /api/v1/pop...: parse the path and query, hand to the pop service, splice the messages into
+the answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from queenmq import wire
+from queenmq.clock import now_ms
+from queenmq.engine.load.manager import LoadManager
+from queenmq.engine.load.pressure import OperationType
+from queenmq.engine.maintenance import Maintenance
+from queenmq.engine.pop.desk import LEFT
+from queenmq.engine.pop.intention import PopAnswer
+from queenmq.engine.pop.service import PopService
+from queenmq.engine.pop.subscriptions import Subscriptions
+from queenmq.engine.requests import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
+from queenmq.errors import InvalidRequest, QueenError
+from queenmq.server.edge.exchange import Exchange
+from queenmq.server.requests.checks import check_name
+from queenmq.server.requests.queries import (
+    parse_boolean,
+    parse_integer,
+    parse_path,
+    parse_query,
+    parse_time,
+)
+from queenmq.settings import Settings
+
+PREFIX = b"/api/v1/pop"
+_QUEUES = PREFIX + b"/queue/"
+_NEW_MODES = ("new", "new-only")
+#: What the reason header says when a pop finds nothing.
+_REASONS = {"": "no_available_partition", "held": "lease_held", "none": "no_available_partition"}
+
+_PAUSED = PopAnswer((), "paused")
+
+
+class PopRoute:
+    """The handler. No task, unless a pop has to wait for something before it can start."""
+
+    def __init__(
+        self,
+        service: PopService,
+        subscriptions: Subscriptions,
+        load: LoadManager,
+        maintenance: Maintenance,
+        settings: Settings,
+    ) -> None:
+        self._service = service
+        self._maintenance = maintenance
+        self._load = load
+        self._subscriptions = subscriptions
+        # Consumers repeat themselves: parsing each distinct request once is most of the parsing.
+        self._parse = functools.lru_cache(maxsize=4096)(
+            functools.partial(parse_pop, settings=settings)
+        )
+
+    def __call__(self, exchange: Exchange) -> None:
+        request = self._parse(exchange.head.path, exchange.head.query)
+        self._load.admit(OperationType.POP)
+        if self._maintenance.is_pop or not self._subscriptions.is_fixed(request):
+            exchange.run(self._start_later(exchange, request))
+            return
+        intention = self._service.submit(request)
+        exchange.on_left = functools.partial(self._service.leave, intention)
+        exchange.follow(intention.answer, functools.partial(self._deliver, exchange, request))
+
+    async def _start_later(self, exchange: Exchange, request: PopRequest) -> None:
+        self._deliver(exchange, request, await self._pop(exchange, request))
+
+    def _deliver(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> None:
+        answer = self._take_back(exchange, request, answer)
+        if answer.grants:
+            exchange.answer(200, encode_answer(request.consumer_group, answer.grants))
+        else:
+            reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
+            exchange.answer(204, b"", ((b"queen-reason", reason.encode()),))
+
+    def _take_back(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> PopAnswer:
+        """Hand back what a client gets that has left between its answer and now."""
+        exchange.on_left = None
+        if answer.grants and exchange.has_left:
+            self._service.hand_back(request, answer.grants)
+            return LEFT
+        return answer
+
+    def parse_next(self, url: str) -> PopRequest:
+        """A pop that is to follow acks, by its path and query."""
+        path, _, query = url.encode().partition(b"?")
+        if path != PREFIX and not path.startswith(_QUEUES):
+            raise InvalidRequest(
+                f"next {url!r:.200} is no pop; use {_QUEUES.decode()}<queue>?batch=10"
+            )
+        try:
+            request = self._parse(path, query)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"next is wrong: {error}") from None
+        if request.wait_ms is not None:
+            raise InvalidRequest(
+                f"next {url!r:.200} waits, and the acks with it; leave wait out, and pop to wait"
+            )
+        return request
+
+    async def follow(self, exchange: Exchange, request: PopRequest) -> bytes | None:
+        """Return the answer to a pop that follows acks; None when it gets nothing.
+
+        A pop that fails is no reason to withhold the results of the acks.
+        """
+        if exchange.has_left:
+            return None
+        try:
+            self._load.admit(OperationType.POP)
+            answer = await self._pop(exchange, request)
+        except QueenError:
+            return None
+        return encode_answer(request.consumer_group, answer.grants) if answer.grants else None
+
+    async def _pop(self, exchange: Exchange, request: PopRequest) -> PopAnswer:
+        """Pop; nothing stays leased for a client that leaves meanwhile."""
+        if self._maintenance.is_pop:
+            served = await self._wait_out(request)
+            if served is None or exchange.has_left:
+                return _PAUSED
+            request = served
+        await self._subscriptions.ensure(request)
+        if exchange.has_left:
+            return LEFT
+        intention = self._service.submit(request)
+        exchange.on_left = functools.partial(self._service.leave, intention)
+        answer: PopAnswer = await intention.answer
+        return self._take_back(exchange, request, answer)
+
+    async def _wait_out(self, request: PopRequest) -> PopRequest | None:
+        """Hold a pop that may wait until pops are served again; None when its time is up."""
+        if request.wait_ms is None:
+            return None
+        began = now_ms()
+        if not await self._maintenance.wait_for_pops(request.wait_ms / 1000):
+            return None
+        left_ms = request.wait_ms - int(now_ms() - began)
+        return dataclasses.replace(request, wait_ms=max(left_ms, 0))
+
+
+@functools.lru_cache(maxsize=65_536)
+def _json_text(name: str) -> str:
+    return wire.encode(name).decode()
+
+
+def encode_answer(consumer_group: str, grants: Sequence[PopGrant]) -> bytes:
+    """The answer around messages that the database has already put into JSON."""
+    first = grants[0]
+    return "".join(
+        (
+            '{"success":true,"queue":',
+            _json_text(first.queue_name or ""),
+            ',"partition":',
+            _json_text(first.partition_name or ""),
+            f',"partitionId":"{first.partition_id}","leaseId":"{first.lease_id}","consumerGroup":',
+            _json_text(consumer_group),
+            f',"partitionsClaimed":{len(grants)},"messages":[',
+            ",".join([grant.messages or "" for grant in grants]),
+            "]}",
+        )
+    ).encode()
+
+
+def parse_pop(raw_path: bytes, query_string: bytes, *, settings: Settings) -> PopRequest:
+    """The request that a path and query string ask for."""
+    query = parse_query(query_string)
+    group = query.get("consumerGroup") or QUEUE_MODE
+    check_name("consumerGroup", group, length_max=settings.max_name_length)
+    scope = _parse_scope(raw_path, query, settings.max_name_length)
+    batch = parse_integer(query, "batch", settings.default_batch_size)
+    if not 1 <= batch <= settings.max_batch_size:
+        raise InvalidRequest(f"batch {batch} is out of range; use 1 to {settings.max_batch_size}")
+    partitions = parse_integer(query, "partitions", 1)
+    if not 1 <= partitions <= settings.pop_candidates_max:
+        raise InvalidRequest(
+            f"partitions {partitions} is out of range; use 1 to {settings.pop_candidates_max}"
+        )
+    timeout = parse_integer(query, "timeout", settings.default_timeout_ms)
+    if not 0 <= timeout <= settings.max_timeout_ms:
+        raise InvalidRequest(
+            f"timeout {timeout} is out of range; use 0 to {settings.max_timeout_ms} milliseconds"
+        )
+    return PopRequest(
+        scope=scope,
+        consumer_group=group,
+        batch=batch,
+        partitions=1 if scope.partition is not None else partitions,
+        is_auto_ack=parse_boolean(query, "autoAck"),
+        wait_ms=timeout if parse_boolean(query, "wait") else None,
+        subscription=_subscription(group, query, settings.default_subscription_mode),
+    )
+
+
+def _parse_scope(raw_path: bytes, query: dict[str, str], length_max: int) -> Scope:
+    rest = raw_path[len(PREFIX) :]
+    if rest in (b"", b"/"):
+        namespace, task = query.get("namespace") or None, query.get("task") or None
+        if namespace is None and task is None:
+            raise InvalidRequest(
+                "namespace or task is required; or pop from /api/v1/pop/queue/<queue>"
+            )
+        for field, value in (("namespace", namespace), ("task", task)):
+            if value is not None:
+                check_name(field, value, length_max=length_max)
+        return Scope(namespace=namespace, task=task)
+    # Names may hold slashes that a client did not escape; only the first "/partition/" is ours.
+    queue_part, found, partition_part = rest.removeprefix(b"/queue/").partition(b"/partition/")
+    queue = check_name("queue", parse_path(queue_part), length_max=length_max)
+    if not found:
+        return Scope(queue=queue)
+    return Scope(queue, check_name("partition", parse_path(partition_part), length_max=length_max))
+
+
+def _subscription(group: str, query: dict[str, str], default_mode: str) -> Subscription | None:
+    if group == QUEUE_MODE:
+        return None
+    start = query.get("subscriptionFrom", "")
+    if start == "now":
+        return Subscription(None)
+    if start:
+        return Subscription(parse_time("subscriptionFrom", start))
+    mode = query.get("subscriptionMode") or default_mode
+    return Subscription(None) if mode in _NEW_MODES else None

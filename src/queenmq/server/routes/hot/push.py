@@ -1,0 +1,178 @@
+"""POST /api/v1/push: decode, hand to the push service, answer item by item."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from msgspec import Raw
+
+from queenmq import wire
+from queenmq.engine.load.manager import LoadManager
+from queenmq.engine.load.pressure import LoadDecision, OperationType
+from queenmq.engine.push.service import PushService
+from queenmq.engine.requests import DEFAULT_PARTITION, PartitionKey, PushItems, PushOutcome
+from queenmq.errors import InvalidRequest, RequestTooLarge, StorageUnavailable
+from queenmq.server.edge.exchange import Exchange
+from queenmq.server.requests.checks import check_count, check_name, check_uuid
+from queenmq.settings import Settings
+
+
+def to_push_items(items: Sequence[wire.PushItem], settings: Settings) -> PushItems:
+    """The items of a request as columns, every value checked."""
+    check_count("items", len(items), count_max=settings.max_items)
+    length_max = settings.max_name_length
+    keys = [
+        PartitionKey(item.queue, DEFAULT_PARTITION if item.partition is None else item.partition)
+        for item in items
+    ]
+    for key in set(keys):
+        check_name("queue", key.queue, length_max=length_max)
+        check_name("partition", key.partition, length_max=length_max)
+    transaction_ids = None
+    if any(item.transactionId is not None for item in items):
+        transaction_ids = [item.transactionId for item in items]
+        for transaction_id in transaction_ids:
+            if transaction_id is not None:
+                check_name("transactionId", transaction_id, length_max=length_max)
+    trace_ids = None
+    if any(item.traceId is not None for item in items):
+        trace_ids = [
+            None if item.traceId is None else check_uuid("traceId", item.traceId) for item in items
+        ]
+    return PushItems(
+        keys=keys,
+        payloads=[_payload_text(item.payload, settings.max_payload_bytes) for item in items],
+        transaction_ids=transaction_ids,
+        trace_ids=trace_ids,
+    )
+
+
+def _payload_text(payload: Raw, size_max: int) -> str:
+    text = bytes(payload)
+    if len(text) > size_max:
+        raise RequestTooLarge(
+            f"a payload has {len(text)} bytes; use at most {size_max},"
+            " or store it elsewhere and push a reference"
+        )
+    return text.decode()
+
+
+PushAnswer = wire.PushQueued | wire.PushDuplicate | wire.PushFailed | wire.PushBuffered
+#: Why an item is not stored yet, by the letter of its outcome.
+_REASONS = {
+    "b": "maintaining_order",
+    "s": "system_busy",
+    "p": "database_unavailable",
+    "m": "maintenance",
+}
+
+
+def push_answers(
+    items: PushItems, outcome: PushOutcome, wait_s: Callable[[int], int]
+) -> list[PushAnswer]:
+    """One element per item, in item order. `wait_s` tells how long a place in line may take."""
+    answers: list[PushAnswer] = []
+    for index, (message_id, letter) in enumerate(
+        zip(outcome.message_ids, outcome.outcomes, strict=True)
+    ):
+        given = items.transaction_ids[index] if items.transaction_ids else None
+        if letter in _REASONS:
+            answers.append(_buffered(index, items, outcome, wait_s))
+            continue
+        ref = outcome.refs[index]
+        queue = ref.key.queue
+        if letter == "f" or message_id is None:
+            error = f"queue {queue!r} is full: its maxSize is reached; consume or raise maxSize"
+            answers.append(wire.PushFailed(index, given, "failed", error, queue))
+            continue
+        transaction_id = message_id if given is None else given
+        if letter == "d":
+            answers.append(
+                wire.PushDuplicate(
+                    index, transaction_id, "duplicate", message_id, ref.id_text, queue
+                )
+            )
+            continue
+        trace = items.trace_ids[index] if items.trace_ids else None
+        answers.append(
+            wire.PushQueued(
+                index, transaction_id, "queued", message_id, ref.id_text,
+                None if trace is None else str(trace), queue,
+            )
+        )  # fmt: skip
+    return answers
+
+
+def _buffered(
+    index: int, items: PushItems, outcome: PushOutcome, wait_s: Callable[[int], int]
+) -> wire.PushBuffered:
+    key, letter = items.keys[index], outcome.outcomes[index]
+    answer = wire.PushBuffered(
+        index,
+        "buffered",
+        key.queue,
+        key.partition,
+        items.transaction_ids[index] if items.transaction_ids else None,
+        reason=_REASONS[letter],
+    )
+    if letter in "pm":
+        # Made when it was kept, if the producer gave none.
+        answer.transactionId = outcome.message_ids[index]
+    elif outcome.positions is not None:
+        position = outcome.positions[index] or 1
+        answer.operationId = outcome.message_ids[index]
+        answer.queuePosition = position
+        answer.estimatedWait = f"{wait_s(position)}s"
+    return answer
+
+
+class PushRoute:
+    """The handler. No task: the answer leaves when the call it is part of returns."""
+
+    def __init__(
+        self,
+        service: PushService,
+        load: LoadManager,
+        settings: Settings,
+        *,
+        wait_s: Callable[[int], int],
+    ) -> None:
+        self._service = service
+        self._load = load
+        self._wait_s = wait_s
+        self._settings = settings
+        #: Messages stored so far.
+        self.messages = 0
+
+    def __call__(self, exchange: Exchange) -> None:
+        # Before decoding: what is refused shall cost little.
+        decision = self._load.admit(OperationType.PUSH)
+        try:
+            request = wire.decode(exchange.body, wire.PushRequest)
+        except InvalidRequest as error:
+            if str(error).startswith("items "):
+                raise InvalidRequest(f"items array is required: {error}") from None
+            raise
+        items = to_push_items(request.items, self._settings)
+        pushed = self._service.submit(items, is_queued=decision is LoadDecision.QUEUE)
+        pushed.add_done_callback(lambda future: self._stored(exchange, items, future))
+
+    def _stored(
+        self, exchange: Exchange, items: PushItems, future: asyncio.Future[PushOutcome]
+    ) -> None:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, StorageUnavailable):
+            exchange.run(self._rescue(exchange, items, error))
+        else:
+            exchange.settle(lambda outcome: self._answer(exchange, items, outcome), future)
+
+    async def _rescue(
+        self, exchange: Exchange, items: PushItems, error: StorageUnavailable
+    ) -> None:
+        self._answer(exchange, items, await self._service.rescue(items, error))
+
+    def _answer(self, exchange: Exchange, items: PushItems, outcome: PushOutcome) -> None:
+        self.messages += outcome.outcomes.count("q")
+        answers = push_answers(items, outcome, self._wait_s)
+        exchange.answer(202 if outcome.is_delayed else 201, wire.encode(answers))

@@ -1,0 +1,122 @@
+"""GET /health, /health/live and /health/ready."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq import __version__
+from queenmq.clock import now_ms
+from queenmq.errors import InvalidRequest, QueenError, StorageUnavailable
+from queenmq.server.answers.capabilities import NAMES, Capability, Circumstances, judge
+from queenmq.server.answers.responses import json_answer
+from queenmq.server.edge.exchange import Exchange
+from queenmq.storage.spool import SpoolStats
+from queenmq.storage.stores.admin import AdminStore
+
+#: A database that takes longer than this is not one to send traffic to.
+_PING_S = 2.0
+
+
+class HealthRoutes:
+    """Whether the process lives, what it can do, and why not more."""
+
+    def __init__(
+        self,
+        store: AdminStore,
+        *,
+        circumstances: Callable[[], Circumstances],
+        spool_stats: Callable[[], SpoolStats],
+        problems: Callable[[], list[str]],
+    ) -> None:
+        self._store = store
+        self._circumstances = circumstances
+        self._spool_stats = spool_stats
+        self._problems = problems
+        self.is_stopping = False
+
+    def live(self, exchange: Exchange) -> None:
+        """Answer that the event loop turns; nothing else is checked."""
+        exchange.answer(200, b'{"status":"live"}')
+
+    async def ready(self, request: Request) -> Response:
+        """Answer 200 if no stop is under way and requests are accepted: of the kind asked for, or
+        of all that carry messages.
+        """
+        wanted = request.query_params.get("for")
+        if wanted is not None and wanted not in NAMES:
+            raise InvalidRequest(f"for must be one of {', '.join(NAMES)}; got {wanted!r}")
+        _, found = await self._look()
+        # A failing call for operators is no reason to send messages elsewhere.
+        asked = [wanted] if wanted is not None else [name for name in NAMES if name != "admin"]
+        is_ready = not self.is_stopping and all(found[name].is_accepted for name in asked)
+        return json_answer(
+            {"status": "ready" if is_ready else "not ready"}, 200 if is_ready else 503
+        )
+
+    async def health(self, _: Request) -> Response:
+        """The overview that clients, dashboards and operators read."""
+        is_connected, found = await self._look()
+        is_well = is_connected and all(one.is_well for one in found.values())
+        problems = self._problems()
+        status = ("degraded" if problems else "healthy") if is_well else "unhealthy"
+        return json_answer(
+            {
+                "status": status,
+                "database": "connected" if is_connected else "disconnected",
+                "capabilities": {
+                    name: {"status": one.status, "reason": one.reason}
+                    for name, one in found.items()
+                },
+                "problems": problems,
+                "spool": self._spool(),
+                "server": "queen",
+                "worker_id": 0,
+                "version": __version__,
+                "shared_state": {"enabled": False},
+                "queen": {"worker_id": 0, "status": status},
+                **({} if is_well else {"error": _sentence(found)}),
+            },
+            200 if is_well else 503,
+        )
+
+    def _spool(self) -> dict[str, Any]:
+        stats = self._spool_stats()
+        return {
+            "pending": stats.pending_records,
+            "pendingBytes": stats.pending_bytes,
+            "setAside": stats.aside_records,
+        }
+
+    async def _look(self) -> tuple[bool, dict[str, Capability]]:
+        """Whether the database answers now, and what that means with all that is known."""
+        silence = await self._ping()
+        known = self._circumstances()
+        if known.outage is None and silence is not None:
+            known = known._replace(outage=silence)
+        return silence is None, judge(known, now_ms())
+
+    async def _ping(self) -> str | None:
+        """Why the database does not answer; None when it does."""
+        try:
+            async with asyncio.timeout(_PING_S):
+                await self._store.ping()
+        except TimeoutError:
+            return "no_answer"
+        except StorageUnavailable as error:
+            return error.reason
+        except QueenError:
+            return "failed"
+        return None
+
+
+def _sentence(found: Mapping[str, Capability]) -> str:
+    """What is not as it should be."""
+    parts = [
+        f"{name} is {one.status} ({one.reason})" for name, one in found.items() if not one.is_well
+    ]
+    return f"{', '.join(parts)}; see the log"

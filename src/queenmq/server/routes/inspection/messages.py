@@ -1,0 +1,263 @@
+"""Single messages: list, show, delete, push a dead one again, move one to the dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq import wire
+from queenmq.errors import Conflict, InvalidRequest, NotFound
+from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.requests.checks import check_name, check_text, check_uuid, shown
+from queenmq.server.requests.queries import parse_query
+from queenmq.server.requests.times import iso_or_none, parse_span
+from queenmq.server.routes.admin.queues import parse_page
+from queenmq.settings import Settings
+from queenmq.storage.stores.dead_letters import LetterFilter, LetterStore, RetriedMessage
+from queenmq.storage.stores.inspection import SCAN_MAX, InspectionStore, MessageFilter
+
+_STATUSES = ("pending", "processing", "completed", "dead_letter")
+_LIMIT_MAX = 1_000
+#: Dead letters of one message, one per group, that are pushed again as one.
+_GROUPS_MAX = 10_000
+_BURIED = "Moved to the dead letters by an operator"
+
+
+class MessageRoutes:
+    """`on_changed` is told in which queue something may be had, or had again."""
+
+    def __init__(
+        self,
+        store: InspectionStore,
+        letters: LetterStore,
+        settings: Settings,
+        *,
+        queue_max: Callable[[], int],
+        on_changed: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._letters = letters
+        self._settings = settings
+        self._queue_max = queue_max
+        self._on_changed = on_changed
+
+    async def list(self, request: Request) -> Response:
+        """A page of messages, newest first."""
+        query = parse_query(request.scope["query_string"])
+        limit, offset = parse_page(query, default=200, limit_max=_LIMIT_MAX)
+        which = _filter(query)
+        _check_reach(limit, offset)
+        rows, is_cut = await self._store.list_messages(which, limit=limit, offset=offset)
+        groups = {name for row in rows for name in row["named_groups"]}
+        has_default = any(row["queue_status"] is not None for row in rows)
+        return json_answer(
+            {
+                "messages": [message_of(row) for row in rows],
+                "mode": _mode(has_default, groups),
+                "pagination": {"limit": limit, "offset": offset},
+                "isCut": is_cut,
+            }
+        )
+
+    async def of_queue(self, request: Request) -> Response:
+        """The newest messages of a queue, in short."""
+        query = parse_query(request.scope["query_string"])
+        limit, offset = parse_page(query, default=50, limit_max=_LIMIT_MAX)
+        _check_reach(limit, offset)
+        name = request.path_params["queue"]
+        check_name("queue", name, length_max=self._settings.max_name_length)
+        whenever = {"queue": name, "from": "0001-01-02T00:00:00Z", "to": "9999-12-30T00:00:00Z"}
+        rows, _ = await self._store.list_messages(_filter(whenever), limit=limit, offset=offset)
+        names = (
+            "id", "transactionId", "partitionId", "queuePath", "queue", "partition", "status",
+            "createdAt",
+        )  # fmt: skip
+        return json_answer([{name: message_of(row)[name] for name in names} for row in rows])
+
+    async def show(self, request: Request) -> Response:
+        """One message with its payload."""
+        place = self._place(request)
+        row = await self._store.show_message(*place)
+        if row is None:
+            raise _unknown(*place)
+        return json_answer(_detail(row))
+
+    async def delete(self, request: Request) -> Response:
+        """Remove one message with its dead letters and traces."""
+        partition_id, transaction_id = self._place(request)
+        queue = await self._store.delete_message(partition_id, transaction_id)
+        if queue is None:
+            raise _unknown(partition_id, transaction_id)
+        self._on_changed(queue)
+        return json_answer(_done(partition_id, transaction_id, "the message is deleted"))
+
+    async def bury(self, request: Request) -> Response:
+        """Move one message to the dead letters of the groups that have not passed it."""
+        partition_id, transaction_id = self._place(request)
+        body = await read_request(request, wire.BuryRequest, default=wire.BuryRequest())
+        error = check_text("error", body.error) or _BURIED
+        buried = await self._store.bury_message(partition_id, transaction_id, error)
+        if buried.queue is None:
+            raise _unknown(partition_id, transaction_id)
+        if not buried.consumer_groups:
+            raise Conflict(
+                f"message {shown(transaction_id)} was passed by every consumer group; delete it"
+                " if it is in the way"
+            )
+        self._on_changed(buried.queue)
+        done = _done(partition_id, transaction_id, "the message is a dead letter now")
+        return json_answer({**done, "consumerGroups": buried.consumer_groups})
+
+    async def retry(self, request: Request) -> Response:
+        """Push a dead message again at the end of its partition."""
+        partition_id, transaction_id = self._place(request)
+        retried = await self._letters.retry(
+            LetterFilter(),
+            partition_id=partition_id,
+            transaction_id=transaction_id,
+            limit=_GROUPS_MAX,
+            queue_max=self._queue_max(),
+        )
+        if not retried:
+            if await self._store.show_message(partition_id, transaction_id) is None:
+                raise _unknown(partition_id, transaction_id)
+            raise Conflict(
+                f"message {shown(transaction_id)} is not a dead letter; only those are retried"
+            )
+        # The newest one, should the id have been used again after its message had left.
+        one = retried[-1]
+        if one.outcome == "f":
+            raise Conflict(
+                f"queue {shown(one.queue)} is full; the dead letter stays, retry it when there is"
+                " room"
+            )
+        self._on_changed(one.queue)
+        done = _done(partition_id, transaction_id, "the message was pushed again")
+        return json_answer({**done, **_new_ids(one)})
+
+    def _place(self, request: Request) -> tuple[UUID, str]:
+        partition_id = check_uuid("partitionId", request.path_params["partition_id"])
+        length_max = self._settings.max_name_length
+        return partition_id, check_name(
+            "transactionId", request.path_params["transaction_id"], length_max=length_max
+        )
+
+
+def _filter(query: dict[str, str]) -> MessageFilter:
+    status = query.get("status") or None
+    if status is not None and status not in _STATUSES:
+        raise InvalidRequest(f"status {shown(status)} is unknown; use one of {_STATUSES}")
+    names = {
+        name: check_text(name, query.get(name)) or None
+        for name in ("queue", "ns", "task", "partition")
+    }
+    if names["partition"] is not None and names["queue"] is None:
+        raise InvalidRequest(
+            f"partition {shown(names['partition'])} needs its queue; send queue as well"
+        )
+    # A minute more: the clock that gave the messages their times may be ahead of ours.
+    span = parse_span(query, default=timedelta(hours=1), ahead=timedelta(minutes=1))
+    return MessageFilter(
+        names["queue"], names["ns"], names["task"], names["partition"], status, *span
+    )
+
+
+def _check_reach(limit: int, offset: int) -> None:
+    if limit + offset > SCAN_MAX:
+        raise InvalidRequest(
+            f"offset {offset} reaches beyond the newest {SCAN_MAX} messages; narrow the list by"
+            " partition, from and to instead"
+        )
+
+
+def _unknown(partition_id: UUID, transaction_id: str) -> NotFound:
+    return NotFound(
+        f"Message not found: partition {partition_id} has no message {shown(transaction_id)};"
+        " check both ids"
+    )
+
+
+def _done(partition_id: UUID, transaction_id: str, text: str) -> dict[str, Any]:
+    return {
+        "success": True,
+        "partitionId": str(partition_id),
+        "transactionId": transaction_id,
+        "message": text,
+    }
+
+
+def _new_ids(one: RetriedMessage) -> dict[str, Any]:
+    is_stored = one.outcome == "q"
+    return {
+        "newMessageId": one.new_id if is_stored else None,
+        "newTransactionId": one.new_transaction_id,
+        "operationId": None if is_stored else one.new_id,
+    }
+
+
+def _mode(has_default: bool, groups: Iterable[str]) -> dict[str, Any]:
+    count = len(set(groups))
+    kind = {
+        (False, False): "none",
+        (True, False): "queue",
+        (False, True): "bus",
+        (True, True): "hybrid",
+    }[has_default, count > 0]
+    return {"hasQueueMode": has_default, "busGroupsCount": count, "type": kind}
+
+
+def message_of(row: Any) -> dict[str, Any]:
+    """A message without its payload."""
+    return {
+        "id": row["id"],
+        "transactionId": row["transaction_id"],
+        "partitionId": row["partition_id"],
+        "queuePath": f"{row['queue_name']}/{row['partition_name']}",
+        "queue": row["queue_name"],
+        "partition": row["partition_name"],
+        "namespace": row["namespace"],
+        "task": row["task"],
+        "status": row["status"],
+        "queueStatus": row["queue_status"],
+        "busStatus": {
+            "consumedBy": len(row["passed_groups"]),
+            "totalGroups": len(row["named_groups"]),
+        },
+        "traceId": row["trace_id"],
+        "producerSub": row["producer_sub"],
+        "queuePriority": row["priority"],
+        "createdAt": iso_or_none(row["created_at"]),
+        "leaseExpiresAt": iso_or_none(row["lease_expires_at"]),
+    }
+
+
+def _detail(row: Any) -> dict[str, Any]:
+    groups = zip(
+        row["group_names"] or (), row["have_passed"] or (), row["leased_until"] or (), strict=True
+    )
+    mode = _mode(row["queue_status"] is not None, row["named_groups"])
+    return {
+        **message_of(row),
+        "payload": msgspec.Raw(row["payload"].encode()),
+        "isEncrypted": row["is_encrypted"],
+        "errorMessage": row["error_message"],
+        "retryCount": row["retry_count"],
+        "queueConfig": {
+            "leaseTime": row["lease_time"],
+            "retryLimit": row["retry_limit"],
+            "retryDelay": row["retry_delay"],
+            "ttl": row["ttl"],
+            "priority": row["priority"],
+        },
+        "mode": {**mode, "consumedByGroups": row["passed_groups"]},
+        "consumerGroups": [
+            {"name": name, "consumed": consumed, "leaseExpiresAt": iso_or_none(until)}
+            for name, consumed, until in groups
+        ],
+    }

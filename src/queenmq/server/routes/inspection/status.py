@@ -1,0 +1,223 @@
+"""Counts and rates for dashboards. What is not recorded is 0 or empty; docs/api.md says what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq.clock import now_ms
+from queenmq.errors import InvalidRequest, NotFound
+from queenmq.server.answers.responses import json_answer
+from queenmq.server.answers.status_answers import (
+    ProcessFacts,
+    consumption_of,
+    counters_of,
+    options_of,
+    overview_of,
+    partition_of,
+    point_of,
+    queue_of,
+    sums_of,
+    worker_of,
+)
+from queenmq.server.requests.checks import check_name, check_text, shown
+from queenmq.server.requests.queries import parse_query
+from queenmq.server.requests.times import Span, iso_or_none, parse_span, step_minutes, steps_of
+from queenmq.server.routes.admin.queues import PAGE_MAX, parse_page
+from queenmq.settings import Settings
+from queenmq.storage.spool import SpoolStats
+from queenmq.storage.stores.status import QueueScope, StatusStore
+
+#: Searches in partitions for one answer; fewer partitions are counted where there are many steps.
+_SEARCHES_MAX = 10_000
+#: The overview is computed at most this often.
+_OVERVIEW_MS = 2_000
+_INTERVALS = {"minute": 60, "hour": 3_600, "day": 86_400}
+
+
+class StatusRoutes:
+    """Read models; nothing here changes anything."""
+
+    def __init__(
+        self,
+        store: StatusStore,
+        settings: Settings,
+        *,
+        process: Callable[[], ProcessFacts],
+        spool_stats: Callable[[], SpoolStats],
+        is_down: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._process = process
+        self._spool_stats = spool_stats
+        self._is_down = is_down
+        self._overview: dict[str, Any] = {}
+        self._overview_ms = float("-inf")
+        self._consumed = 0
+        self._lock = asyncio.Lock()
+
+    async def overview(self, request: Request) -> Response:
+        """All queues, added up; computed every few seconds at most."""
+        await self._look(_OVERVIEW_MS)
+        age_s = (now_ms() - self._overview_ms) / 1000
+        return json_answer({**self._overview, "statsAge": round(age_s, 3)})
+
+    async def refresh(self, request: Request) -> Response:
+        """Compute what is kept for a while anew."""
+        began = now_ms()
+        await self._look(0)
+        took = round(now_ms() - began, 1)
+        return json_answer({"success": True, "overview": {"refreshed": True, "durationMs": took}})
+
+    async def _look(self, age_max_ms: float) -> None:
+        asked = now_ms()
+        async with self._lock:
+            # Whoever waited for somebody else's look has it now.
+            if self._overview_ms >= asked - age_max_ms:
+                return
+            began = now_ms()
+            row = await self._store.overview()
+            passed_s = (began - self._overview_ms) / 1000
+            is_first = not self._overview
+            consumed = max(0, row["total_consumed"] - self._consumed)
+            rate = 0.0 if is_first or passed_s <= 0 else consumed / passed_s
+            self._overview = overview_of(row, processed_rate=round(rate, 3))
+            self._overview_ms, self._consumed = began, row["total_consumed"]
+
+    async def status(self, request: Request) -> Response:
+        """Throughput in steps, and the state of the queues of a scope."""
+        query = parse_query(request.scope["query_string"])
+        span = parse_span(query, default=timedelta(hours=1))
+        minutes, scope = step_minutes(span), _scope(query)
+        points, is_cut = await self._throughput(scope, span, minutes)
+        queues = await self._store.queues(scope, limit=PAGE_MAX, offset=0)
+        leases = await self._store.leases(scope)
+        letters, top_errors = await self._store.dead_letters(scope)
+        return json_answer(
+            {
+                "timeRange": {"from": iso_or_none(span.start), "to": iso_or_none(span.end)},
+                "bucketMinutes": minutes,
+                "pointCount": len(points),
+                "throughput": points,
+                "isCut": is_cut,
+                "queues": [consumption_of(row) for row in queues],
+                "messages": sums_of(queues),
+                "leases": {
+                    "active": leases["active"],
+                    "partitionsWithLeases": leases["partitions"],
+                    "totalBatchSize": leases["messages"],
+                    "totalAcked": 0,
+                },
+                "deadLetterQueue": {
+                    "totalMessages": letters["total"],
+                    "affectedPartitions": letters["partitions"],
+                    "topErrors": [dict(row) for row in top_errors],
+                },
+                "workers": [worker_of(self._process())],
+                "errors": {"dbErrors": 0, "ackFailed": 0, "dlqMessages": letters["total"]},
+                "statsAge": 0,
+            }
+        )
+
+    async def _throughput(
+        self, scope: QueueScope, span: Span, minutes: int
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Newest first."""
+        starts, counts, is_cut = await self._count(scope, span, timedelta(minutes=minutes))
+        points = [
+            point_of(start, count, seconds=60 * minutes)
+            for start, count in zip(starts, counts, strict=True)
+        ]
+        return points[::-1], is_cut
+
+    async def _count(
+        self, scope: QueueScope, span: Span, step: timedelta
+    ) -> tuple[list[Any], list[int], bool]:
+        starts = steps_of(span, step)
+        counts = await self._store.count_by_time(
+            scope,
+            starts[0],
+            span.end,
+            step_s=int(step.total_seconds()),
+            partitions_max=max(10, _SEARCHES_MAX // len(starts)),
+        )
+        return starts, [counts.by_start.get(start, 0) for start in starts], counts.is_cut
+
+    async def analytics(self, request: Request) -> Response:
+        """Messages pushed in each minute, hour or day."""
+        query = parse_query(request.scope["query_string"])
+        interval = query.get("interval") or "hour"
+        if interval not in _INTERVALS:
+            raise InvalidRequest(f"interval {shown(interval)} is unknown; use minute, hour or day")
+        span = parse_span(query, default=timedelta(days=1))
+        step = timedelta(seconds=_INTERVALS[interval])
+        starts, counts, is_cut = await self._count(_scope(query), span, step)
+        return json_answer(
+            {
+                "dataPoints": [
+                    {"timestamp": iso_or_none(start), "messages": count}
+                    for start, count in zip(starts, counts, strict=True)
+                ],
+                "interval": interval,
+                "from": iso_or_none(span.start),
+                "to": iso_or_none(span.end),
+                "isCut": is_cut,
+            }
+        )
+
+    async def queues(self, request: Request) -> Response:
+        """A page of queues, newest first."""
+        query = parse_query(request.scope["query_string"])
+        limit, offset = parse_page(query)
+        scope = _scope(query)._replace(queue=None)
+        rows = await self._store.queues(scope, limit=limit, offset=offset)
+        return json_answer(
+            {
+                "queues": [queue_of(row) for row in rows],
+                "pagination": {"limit": limit, "offset": offset},
+            }
+        )
+
+    async def queue(self, request: Request) -> Response:
+        """One queue with its options, a page of its partitions, and the counts of all."""
+        query = parse_query(request.scope["query_string"])
+        limit, offset = parse_page(query, default=1_000)
+        name = request.path_params["queue"]
+        check_name("queue", name, length_max=self._settings.max_name_length)
+        queue = await self._store.queue(name)
+        if queue is None:
+            raise NotFound(f"queue {shown(name)} does not exist; check its name")
+        rows, totals = await self._store.partitions(queue["id"], limit=limit, offset=offset)
+        counts = counters_of(totals)
+        return json_answer(
+            {
+                "queue": options_of(queue),
+                "partitions": [partition_of(row) for row in rows],
+                "totals": {"messages": counts, **counts, "partitions": totals["partitions"]},
+                "pagination": {"limit": limit, "offset": offset},
+            }
+        )
+
+    async def buffers(self, request: Request) -> Response:
+        """What this broker keeps on its disk."""
+        stats, process = self._spool_stats(), self._process()
+        return json_answer(
+            {
+                "pending": stats.pending_records,
+                "failed": stats.aside_records,
+                "dbHealthy": not self._is_down(),
+                "worker": f"{process.hostname}:{process.pid}",
+            }
+        )
+
+
+def _scope(query: dict[str, str]) -> QueueScope:
+    return QueueScope(
+        *(check_text(name, query.get(name)) or None for name in ("queue", "namespace", "task"))
+    )

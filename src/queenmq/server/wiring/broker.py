@@ -1,0 +1,416 @@
+"""The composition root: the one place where storage, engine and routes meet."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from prometheus_client import CollectorRegistry
+
+from queenmq.engine.ack.leases import LeaseService
+from queenmq.engine.ack.service import AckService
+from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.load.metrics import LoadMetrics
+from queenmq.engine.load.pressure import OperationType
+from queenmq.engine.maintenance import Maintenance
+from queenmq.engine.pop.metrics import PopMetrics
+from queenmq.engine.pop.service import PopService
+from queenmq.engine.pop.subscriptions import Subscriptions
+from queenmq.engine.push.service import PushService
+from queenmq.engine.push.spooling import PushSpool
+from queenmq.engine.queued_pushes.accepted_pushes import AcceptedPushes
+from queenmq.engine.queued_pushes.metrics import OperationMetrics
+from queenmq.engine.queued_pushes.processor import OperationProcessor
+from queenmq.engine.requests import PartitionKey, PartitionRef, PushItems
+from queenmq.engine.transactions import TransactionService
+from queenmq.server.answers.problems import find_problems
+from queenmq.server.answers.refusals import Refusals
+from queenmq.server.app import App
+from queenmq.server.metrics import BrokerMetrics
+from queenmq.server.orders import BrokerOrders
+from queenmq.server.routes.admin.aside import AsideRoutes
+from queenmq.server.routes.admin.groups import GroupRoutes
+from queenmq.server.routes.admin.operations import OperationRoutes
+from queenmq.server.routes.admin.queues import QueueRoutes
+from queenmq.server.routes.admin.resources import ResourceRoutes
+from queenmq.server.routes.admin.retention import RetentionRoutes
+from queenmq.server.routes.admin.system import SystemRoutes
+from queenmq.server.routes.hot.ack import AckRoute
+from queenmq.server.routes.hot.pop import PopRoute
+from queenmq.server.routes.hot.push import PushRoute
+from queenmq.server.routes.hot.transactions import TransactionRoutes
+from queenmq.server.routes.inspection.metrics import MetricsRoutes
+from queenmq.server.routes.inspection.pipeline import PipelineRoutes
+from queenmq.server.wiring.health import make_health
+from queenmq.server.wiring.inspection import make_inspection
+from queenmq.server.wiring.joining import Joining
+from queenmq.server.wiring.limits import pop_limits, push_limits
+from queenmq.server.wiring.load import make_load_manager
+from queenmq.services.janitor import Janitor, LeaseSweep
+from queenmq.services.retention import Retention
+from queenmq.services.runner import Runner
+from queenmq.services.switches import Switches
+from queenmq.settings import Settings
+from queenmq.storage.connection.database import Database
+from queenmq.storage.connection.wake_listener import WakeListener
+from queenmq.storage.spool import SpoolStats
+from queenmq.storage.spool.pair import SpoolPair
+from queenmq.storage.spool.push_journal import SpoolJournal
+from queenmq.storage.stores.admin import AdminStore
+from queenmq.storage.stores.groups import GroupStore
+from queenmq.storage.stores.messages import PostgresMessageStore
+from queenmq.storage.stores.operations import PostgresOperationStore
+from queenmq.storage.stores.pipeline import PipelineStore
+from queenmq.storage.stores.retention import RetentionStore
+from queenmq.storage.stores.traces import TraceStore
+
+
+class Broker:
+    """Everything one worker process runs, from the pool of connections to the ASGI application."""
+
+    def __init__(self, orders: BrokerOrders) -> None:
+        settings = orders.settings
+        self._settings = settings
+        self._database = Database(orders.url, settings)
+        store = PostgresMessageStore(self._database)
+        admin = AdminStore(self._database)
+        self._catalogue = Catalogue(
+            store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
+        )
+        self._subscriptions = Subscriptions(store)
+        registry = CollectorRegistry()
+        self._make_pop(store, registry)
+        self._make_push(store, registry)
+        self._make_acks(store)
+        self._load = make_load_manager(
+            settings,
+            self._database,
+            push=self._push,
+            ack=self._ack,
+            pop=self._pop,
+            operations=self._operations,
+        )
+        LoadMetrics(registry, self._load)
+        self._wake = WakeListener(
+            store,
+            self._database.connector.connect,
+            interval_ms=settings.wake_interval_ms,
+            is_listening=settings.wake_listen,
+            on_wake=self._pop.pushed_elsewhere,
+            on_listening=self._pop.listening,
+            on_deleted=self._group_deleted,
+        )
+        self._joining = Joining(
+            orders,
+            self._database,
+            self._spool_files,
+            read_state=self._operation_store.read_state,
+            make_whole=self._make_whole,
+        )
+        self._health = make_health(
+            admin,
+            self._database,
+            self._spool,
+            self._maintenance,
+            spool_stats=self._spool_stats,
+            is_down=self._is_down,
+            problems=self._problems,
+        )
+        self._database.watch.on_change = self._database_changed
+        self._make_app(admin, registry)
+
+    def _make_pop(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
+        """Make the pop path and the leases that it hands back."""
+        settings = self._settings
+        limits = pop_limits(settings)
+        metrics = PopMetrics(registry, slots=limits.slots)
+        self._leases = LeaseService(
+            store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
+        )
+        self._pop = PopService(
+            store,
+            self._leases,
+            self._catalogue,
+            metrics,
+            limits,
+            on_returned=lambda queue: self._wake.tell(queue),
+        )
+
+    def _make_acks(self, store: PostgresMessageStore) -> None:
+        """Make the paths of acks and transactions."""
+        settings = self._settings
+        self._ack = AckService(
+            store,
+            calls_max=settings.ack_calls_max,
+            rows_max=settings.ack_rows_max,
+            waiting_max=settings.load_ack_queue_max,
+            lock_timeout_ms=settings.push_lock_timeout_ms,
+            wait_ms=settings.push_wait_ms,
+            on_freed=self._freed,
+        )
+        self._transactions = TransactionService(
+            store,
+            self._catalogue,
+            lock_timeout_ms=settings.push_lock_timeout_ms,
+            wait_ms=settings.push_wait_ms,
+            queue_max=self._queue_max,
+            on_pushed=self._pushed,
+            on_queued=self._processor.tell,
+            on_freed=self._freed,
+        )
+
+    def _make_push(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
+        """The push path with what it falls back on: operation queue, spool, maintenance."""
+        self._operation_store = PostgresOperationStore(self._database)
+        self._operations = OperationMetrics(registry)
+        self._processor = OperationProcessor(
+            self._operation_store,
+            self._operations,
+            worker=f"{os.uname().nodename}:{os.getpid()}",
+            lock_timeout_ms=self._settings.push_lock_timeout_ms,
+            is_engaged=lambda: OperationType.PUSH in self._load.pressure.engaged,
+            on_stored=self._operations_stored,
+        )
+        self._spool = PushSpool(is_down=self._is_down, store=self._store_accepted)
+        self._spool_files = SpoolPair(
+            _spool_home(self._settings), bytes_max=self._settings.spool_max_bytes
+        )
+        self._journal = SpoolJournal(self._spool_files)
+        self._maintenance = Maintenance(
+            read=self._operation_store.read_state,
+            write=self._operation_store.write_state,
+            on_push=self._buffer,
+            on_pop=self._pop.pause,
+        )
+        self._push = PushService(
+            store,
+            self._catalogue,
+            self._spool,
+            push_limits(self._settings),
+            queue_max=self._queue_max,
+            has_operations=lambda: self._operations.depth > 0,
+            on_pushed=self._pushed,
+            on_queued=self._processor.tell,
+        )
+        self._accepted = AcceptedPushes(self._catalogue, self._push.send)
+
+    def _make_app(
+        self,
+        admin: AdminStore,
+        registry: CollectorRegistry,
+    ) -> None:
+        settings = self._settings
+        groups = GroupStore(self._database)
+        traces = TraceStore(self._database)
+        removals = RetentionStore(self._database)
+        self._runner = self._make_runner(admin, traces, removals, registry)
+        push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
+        pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
+        stored = functools.partial(self._count_stored, push)
+        self.app = App(
+            push=push,
+            pop=pop,
+            ack=AckRoute(self._ack, pop, self._load, settings),
+            transactions=TransactionRoutes(self._transactions, self._leases, settings),
+            queues=QueueRoutes(admin, settings, on_changed=self._queue_changed),
+            groups=GroupRoutes(
+                groups,
+                settings,
+                on_moved=lambda queue: self._pop.pushed_elsewhere([queue]),
+                on_deleted=self._group_deleted,
+            ),
+            resources=ResourceRoutes(groups, settings),
+            inspection=make_inspection(
+                settings,
+                self._database,
+                traces,
+                pop=self._pop,
+                load=self._load,
+                maintenance=self._maintenance,
+                spool_stats=self._spool_stats,
+                is_down=self._is_down,
+                count_messages=lambda: sum(stored().values()),
+                queue_max=self._queue_max,
+            ),
+            retention=RetentionRoutes(removals),
+            operations=OperationRoutes(
+                self._operation_store,
+                self._operations,
+                spool_stats=self._spool_stats,
+                pressure=lambda: self._load.pressure.value,
+                on_retry=lambda: self._processor.tell(0),
+            ),
+            aside=self._make_aside(),
+            pipeline=PipelineRoutes(PipelineStore(self._database)),
+            system=SystemRoutes(
+                self._maintenance,
+                settings,
+                spool_stats=self._spool_stats,
+                is_down=self._is_down,
+            ),
+            health=self._health,
+            metrics=MetricsRoutes(
+                registry,
+                BrokerMetrics(
+                    registry,
+                    pool_use=self._database.pool_use,
+                    spool_stats=self._spool_stats,
+                    faults=self._database.faults,
+                    is_down=self._is_down,
+                    is_maintenance=lambda: self._maintenance.is_push,
+                    stored=stored,
+                ),
+                count_messages=lambda: sum(stored().values()),
+            ),
+            refusals=Refusals(registry),
+        )
+
+    def _make_aside(self) -> AsideRoutes:
+        return AsideRoutes(
+            self._journal,
+            self._operation_store,
+            spool_stats=self._spool_stats,
+            on_retry=self._retried,
+        )
+
+    def _count_stored(self, push: PushRoute) -> dict[str, int]:
+        """The messages stored so far, by the way they came."""
+        return {
+            "push": push.messages,
+            "spool": self._accepted.messages,
+            "operation": self._operations.messages,
+            "transaction": self._transactions.messages,
+        }
+
+    def _make_runner(
+        self,
+        admin: AdminStore,
+        traces: TraceStore,
+        removals: RetentionStore,
+        registry: CollectorRegistry,
+    ) -> Runner:
+        settings = self._settings
+        janitor = Janitor(
+            self._operation_store,
+            admin,
+            traces,
+            admin,
+            admin,
+            trace_keep_s=settings.trace_retention_s,
+            history_keep_s=settings.ack_history_hours * 3_600,
+        )
+        retention = Retention(removals, registry, interval_s=settings.retention_interval_s)
+        return Runner([LeaseSweep(admin), janitor, retention, Switches(self._maintenance)])
+
+    @property
+    def database_id(self) -> str | None:
+        """Which database this is; None until that is known."""
+        return self._joining.database_id
+
+    async def start(self) -> None:
+        """Serve. Without the database as well as that goes, and wholly as soon as it is there."""
+        await self._joining.start()
+        self._spool.start(self._journal)
+        self._load.start()
+
+    async def _make_whole(self) -> None:
+        """Begin the work that needs the database."""
+        await self._maintenance.refresh()
+        self._processor.start()
+        self._wake.start()
+        self._runner.start()
+
+    async def begin_stop(self) -> None:
+        """Answer parked polls, so that the server can close its connections."""
+        self._health.is_stopping = True
+        self._maintenance.stop()
+        await self._pop.drain()
+
+    async def stop(self) -> None:
+        """Finish what is in flight, within a bound, and disconnect."""
+        try:
+            async with asyncio.timeout(self._settings.shutdown_timeout_ms / 1000):
+                await self._push.drain()
+                await self._ack.drain()
+                await self._transactions.drain()
+                await self._leases.drain()
+        except TimeoutError:
+            pass
+        await self._joining.stop()
+        await self._spool.stop()
+        await self._processor.stop()
+        await self._runner.stop()
+        await self._wake.stop()
+        self._load.stop()
+        await self._database.close()
+        await self._spool_files.close()
+
+    def _pushed(self, refs: Iterable[PartitionRef]) -> None:
+        refs = list(refs)
+        self._pop.pushed(refs)
+        for ref in refs:
+            self._wake.tell(ref.key.queue)
+
+    async def _operations_stored(self, keys: Sequence[PartitionKey]) -> None:
+        self._pushed((await self._catalogue.find(keys)).values())
+
+    async def _store_accepted(
+        self, requests: Sequence[PushItems]
+    ) -> Sequence[BaseException | None]:
+        return await self._accepted.store(requests)
+
+    def _queue_max(self) -> int:
+        """How many operations may wait in a partition: none more when there are too many in all."""
+        settings = self._settings
+        is_full = self._operations.depth >= settings.load_push_queue_max
+        return 0 if is_full else settings.load_partition_queue_max
+
+    def _is_down(self) -> bool:
+        return self._database.watch.is_down or not self._joining.is_joined
+
+    def _database_changed(self, is_down: bool) -> None:
+        if is_down:
+            self._database.cut_off()
+            self._push.database_down()
+        else:
+            self._joining.look()
+            self._spool.look()
+
+    def _buffer(self, is_on: bool) -> None:
+        self._spool.is_buffering = is_on
+        self._spool.look()
+
+    def _spool_stats(self) -> SpoolStats:
+        return self._spool_files.stats()
+
+    def _retried(self) -> None:
+        self._spool.look()
+        self._processor.tell(0)
+
+    def _problems(self) -> list[str]:
+        return find_problems(
+            self._database.faults.current,
+            self._spool_stats(),
+            undecided=self._operations.undecided,
+        )
+
+    def _freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
+        self._pop.freed(partition_id, key, consumer_group)
+        self._wake.tell(key.queue)
+
+    def _queue_changed(self, queue: str) -> None:
+        self._catalogue.forget_queue(queue)
+        self._subscriptions.forget()
+
+    def _group_deleted(self, queue: str, consumer_group: str) -> None:
+        self._subscriptions.forget()
+        self._pop.dismiss(queue, consumer_group)
+
+
+def _spool_home(settings: Settings) -> Path:
+    """Has a directory per database: what is kept for one must not reach another."""
+    return Path(settings.spool_dir) if settings.spool_dir else Path(settings.data_dir) / "spool"

@@ -1,0 +1,59 @@
+"""What the load manager measures, and by which settings it decides."""
+
+from __future__ import annotations
+
+from queenmq.clock import now_ms
+from queenmq.engine.ack.service import AckService
+from queenmq.engine.load.manager import Gauges, LoadManager
+from queenmq.engine.load.pressure import Limits, make_thresholds
+from queenmq.engine.pop.service import PopService
+from queenmq.engine.push.service import PushService
+from queenmq.engine.queued_pushes.metrics import OperationMetrics
+from queenmq.settings import Settings
+from queenmq.storage.connection.database import Database
+
+
+def make_load_manager(
+    settings: Settings,
+    database: Database,
+    *,
+    push: PushService,
+    ack: AckService,
+    pop: PopService,
+    operations: OperationMetrics,
+) -> LoadManager:
+    """The load manager of a broker."""
+
+    def fullness() -> float:
+        """The fullest of the rows in which requests wait for a call, as a share of its bound."""
+        return max(
+            push.depth / settings.push_waiting_max,
+            ack.depth / settings.load_ack_queue_max,
+            pop.depth / settings.pop_waiting_max,
+        )
+
+    def oldest_ms() -> float:
+        """The age of the oldest push or ack that waits for a call."""
+        now = now_ms()
+        return max(push.oldest_ms(now), ack.oldest_ms(now))
+
+    return LoadManager(
+        Gauges(
+            slots=database.slot_use,
+            fullness=fullness,
+            oldest_ms=oldest_ms,
+            acks_waiting=lambda: ack.depth,
+            operation_depth=lambda: operations.depth,
+            drain_rate=lambda: operations.drain_rate,
+        ),
+        thresholds=make_thresholds(
+            push_at=settings.load_push_threshold,
+            push_queue_max=settings.load_push_queue_max,
+            ack_at=settings.load_ack_threshold,
+            ack_queue_max=settings.load_ack_queue_max,
+            pop_at=settings.load_pop_threshold,
+        ),
+        limits=Limits(age_ms=settings.load_age_limit_ms, lag_ms=settings.load_lag_limit_ms),
+        release_ratio=settings.load_release_ratio,
+        is_enabled=settings.enable_load_management,
+    )

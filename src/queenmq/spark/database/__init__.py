@@ -1,0 +1,1 @@
+"""Talks to PostgreSQL from Spark: connections, SQL texts, outages."""

@@ -1,0 +1,1 @@
+"""The job `archive`: moves closed history into a lake and verifies it. Start with `job.py`."""

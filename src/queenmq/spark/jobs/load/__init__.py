@@ -1,0 +1,1 @@
+"""The job `load`: files become messages. Start with `job.py`."""

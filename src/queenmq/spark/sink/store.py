@@ -1,0 +1,239 @@
+"""The database as the sink uses it: stage by COPY of Arrow batches, publish, discard."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+
+from queenmq.errors import (
+    BATCH_CHANGED,
+    QUEUE_FULL,
+    STAGED_ROWS_LOST,
+    Conflict,
+    StorageRejected,
+    StorageUnavailable,
+)
+from queenmq.spark.database.connection import connect
+from queenmq.spark.database.outages import insist
+from queenmq.spark.database.sql_text import load
+from queenmq.spark.sink.digests import changed_batch_hint
+
+#: A publication that met a lock is tried this often: it is once per batch whatever became of the
+#: tries before. Waiting for locks is what takes the time in between.
+_TRIES = 3
+#: The server is away, or about to be.
+_AWAY = {"08", "53", "57"}
+_REPEATED = "23505"
+#: How the names of batch writes begin that the user has named.
+NAMED = "write:"
+#: Not there: the schema, a table, a function.
+_OUTDATED = {"3F000", "42P01", "42883", "42703"}
+#: Classes of SQLSTATEs that speak of the moment, not of the statement.
+_PASSING = {"08", "40", "53", "55", "57"}
+
+
+class DatabaseAway(StorageUnavailable):
+    """The server does not answer, and may do so later."""
+
+
+class Stage(NamedTuple):
+    """What one task has staged."""
+
+    id: str
+    rows: int
+
+
+class Published(NamedTuple):
+    """What became of a batch."""
+
+    is_repeat: bool
+    stored: int
+    duplicates: int
+    queued: int
+
+
+class SinkStore:
+    """One connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._sql = load("sink")
+
+    def stage(self, batch: pa.RecordBatch, *, is_retry: bool = False) -> None:
+        """Add rows to a stage; a retry may find them there.
+
+        A transaction of its own: one that stays open as long as the task would hold back everybody
+        who reads up to the oldest open one.
+        """
+        with _translated("rows could not be staged"), self._connection.cursor() as cursor:
+            try:
+                cursor.adbc_ingest("spark_staging", batch, mode="append", db_schema_name="queen")
+            except adbc.Error as error:
+                if not (is_retry and error.sqlstate == _REPEATED):
+                    raise
+
+    def publish(
+        self, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
+    ) -> Published:
+        """Make messages of the stages, once per query and batch."""
+        ids = ",".join(stage.id for stage in stages)
+        counts = ",".join(str(stage.rows) for stage in stages)
+        row = self._fetch("publish_staged", query_id, batch_id, ids, counts, digest)
+        return Published(*row)
+
+    def discard(self, stages: Sequence[Stage]) -> None:
+        """Remove what was staged."""
+        self._fetch("discard_staged", ",".join(stage.id for stage in stages))
+
+    def settle_in(self) -> None:
+        """Settings of the session."""
+        self._fetch("settle_in")
+
+    def _fetch(self, name: str, *arguments: Any) -> Any:
+        with self._connection.cursor() as cursor:
+            cursor.execute(str(self._sql[name]), arguments or None)
+            return cursor.fetchone()
+
+
+@contextmanager
+def open_store(url: str) -> Iterator[SinkStore]:
+    """A connection for a while."""
+    with _translated("the database of option url cannot be used"):
+        connection = connect(url)
+    with connection:
+        store = SinkStore(connection)
+        with _translated("the database of option url cannot be used"):
+            store.settle_in()
+        yield store
+
+
+class Stager:
+    """Stages the rows of one task, over a new connection where the server was restarted."""
+
+    def __init__(self, url: str, retry_s: float) -> None:
+        self._url = url
+        self._retry_s = retry_s
+        self._open: contextlib.ExitStack | None = None
+        self._store: SinkStore | None = None
+
+    def __enter__(self) -> Stager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    @property
+    def store(self) -> SinkStore:
+        """Not opened before there is a row: most tasks of a small batch have none."""
+        if self._store is None:
+            self._open = contextlib.ExitStack()
+            self._store = self._open.enter_context(open_store(self._url))
+        return self._store
+
+    def stage(self, batch: pa.RecordBatch) -> None:
+        """Add rows to the stage of the task."""
+        # A database that never answered is not waited for.
+        _ = self.store
+        tries = 0
+
+        def attempt() -> None:
+            nonlocal tries
+            tries += 1
+            try:
+                self.store.stage(batch, is_retry=tries > 1)
+            except DatabaseAway:
+                self._close()
+                raise
+
+        insist(attempt, self._retry_s, on=DatabaseAway)
+
+    def _close(self) -> None:
+        if self._open is not None:
+            with contextlib.suppress(adbc.Error):
+                self._open.close()
+        self._open = self._store = None
+
+
+def publish(
+    url: str,
+    query_id: str,
+    batch_id: int,
+    stages: Sequence[Stage],
+    digest: int | None = None,
+    *,
+    retry_s: float = 0,
+) -> Published:
+    """Publish a batch; what passes by itself is tried again. `digest` None: not compared."""
+    attempt = partial(_publish, url, query_id, batch_id, stages, digest)
+    return insist(attempt, retry_s, on=DatabaseAway)
+
+
+def _publish(
+    url: str, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
+) -> Published:
+    is_named = query_id.startswith(NAMED)
+    hint = "give this write a writeId of its own, or write the same rows again" if is_named else ""
+    for left in reversed(range(_TRIES)):
+        with _translated("the batch was not published", hint):
+            try:
+                with open_store(url) as store:
+                    return store.publish(query_id, batch_id, stages, digest)
+            except adbc.Error as error:
+                if left == 0 or _is_away(error) or not _is_passing(error):
+                    raise
+    raise AssertionError("unreachable")
+
+
+def _is_away(error: Any) -> bool:
+    return not error.sqlstate or error.sqlstate[:2] in _AWAY
+
+
+def _is_passing(error: Any) -> bool:
+    if error.sqlstate:
+        return error.sqlstate[:2] in _PASSING
+    return isinstance(error, adbc.OperationalError)
+
+
+@contextmanager
+def _translated(what: str, hint: str = "") -> Iterator[None]:
+    try:
+        yield
+    except adbc.Error as error:
+        _raise(what, error, hint)
+
+
+def _raise(what: str, error: Any, hint: str) -> NoReturn:
+    reason = _reason(error)
+    if error.sqlstate == QUEUE_FULL:
+        hint = "let its consumers catch up or raise its maxSize, then run the batch again"
+        raise StorageRejected(f"{what}: {reason}; {hint}") from error
+    if error.sqlstate == BATCH_CHANGED:
+        raise Conflict(f"{what}: {reason}; {hint or changed_batch_hint()}") from error
+    if error.sqlstate == STAGED_ROWS_LOST:
+        hint = "the database was restarted meanwhile, or they are a day old; run the batch again"
+        raise StorageUnavailable(f"{what}: {reason}; {hint}") from error
+    # A table that the driver itself misses has no SQLSTATE.
+    if error.sqlstate in _OUTDATED or error.status_code.name == "NOT_FOUND":
+        hint = "start a broker of this version on it once, which brings its schema up to date"
+        raise StorageRejected(f"{what}: {reason}; {hint}") from error
+    if _is_passing(error):
+        kind = DatabaseAway if _is_away(error) else StorageUnavailable
+        raise kind(f"{what}: {reason}") from error
+    raise StorageRejected(f"{what}: {reason}") from error
+
+
+def _reason(error: Any) -> str:
+    """What PostgreSQL says, without the layers around it."""
+    for key, value in error.details or ():
+        if key in (b"PG_DIAG_MESSAGE_PRIMARY", "PG_DIAG_MESSAGE_PRIMARY"):
+            return value.decode() if isinstance(value, bytes) else str(value)
+    line = str(error).partition("\n")[0]
+    for mark in ("ERROR:", "FATAL:", "Failed to connect:"):
+        line = line.rpartition(mark)[2]
+    return line.strip()

@@ -1,0 +1,169 @@
+"""Writes DataFrames and streams to queues, each batch whole and once.
+
+Tasks stage their rows under an id of their own attempt; the driver publishes the stages of the
+tasks that won, in one transaction that also notes the query and batch (queen.publish_staged). A
+batch that Spark runs again, because it did not learn of the end, finds the note and adds nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from queenmq.errors import InvalidRequest, QueenError
+from queenmq.ids import random_uuid
+from queenmq.spark.runtime.worker_process import calm_garbage_collector
+from queenmq.spark.sink import store as sink_store
+from queenmq.spark.sink.digests import add_up, digest_messages
+from queenmq.spark.sink.lists import make_lists
+from queenmq.spark.sink.options import SinkOptions, parse_sink_options
+from queenmq.spark.sink.rows import checked_batches
+from queenmq.spark.sink.store import NAMED, Stage, Stager, open_store
+
+logger = logging.getLogger(__name__)
+
+#: Of all tasks; one that failed has none.
+Messages = Sequence[WriterCommitMessage | None]
+
+#: The id in the stream's checkpoint: the same after every restart.
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass
+class StagedRows(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    stage_id: str
+    rows: int
+    query_id: str | None
+    digest: int = 0
+
+
+def make_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> QueenWriter:
+    """The writer of a batch write."""
+    if overwrite:
+        raise InvalidRequest("a queue cannot be overwritten; use mode append")
+    return QueenWriter(parse_sink_options(options, _types(schema), is_stream=False))
+
+
+def make_stream_writer(
+    options: Mapping[str, str], schema: Any, overwrite: bool
+) -> QueenStreamWriter:
+    """The writer of a stream."""
+    if overwrite:
+        raise InvalidRequest("a queue cannot be overwritten; use output mode append or update")
+    return QueenStreamWriter(parse_sink_options(options, _types(schema), is_stream=True))
+
+
+class QueenWriter(DataSourceArrowWriter):
+    """One batch write, which is a batch 0 of its own."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        name = options.write_id
+        self._query_id = f"once:{random_uuid()}" if name is None else f"{NAMED}{name}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+        return _stage(iterator, self._options)
+
+    def commit(self, messages: Messages) -> None:
+        _publish(self._options, self._query_id, 0, messages)
+
+    def abort(self, messages: Messages) -> None:
+        _discard(self._options, messages)
+
+
+class QueenStreamWriter(DataSourceStreamArrowWriter):
+    """The micro-batches of a stream."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+        return _stage(iterator, self._options)
+
+    def commit(self, messages: Messages, batchId: int) -> None:
+        staged = _staged(messages)
+        query_id = next((one.query_id for one in staged if one.query_id), None)
+        if query_id is None:
+            if any(one.rows for one in staged):
+                raise QueenError(f"Spark told no task its {_QUERY_ID}, so a batch cannot be named")
+            return
+        _publish(self._options, f"stream:{query_id}", batchId, messages)
+
+    def abort(self, messages: Messages, batchId: int) -> None:
+        _discard(self._options, messages)
+
+
+def _types(schema: Any) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRows:
+    calm_garbage_collector()
+    stage_id = random_uuid()
+    rows, digests = 0, [0]
+    context = TaskContext.get()
+    query_id = context.getLocalProperty(_QUERY_ID) if context else None
+    with Stager(options.url, options.retry_s) as stager:
+        try:
+            checked = _digested(checked_batches(batches, options), digests)
+            for batch, messages in make_lists(checked, stage_id):
+                stager.stage(batch)
+                rows += messages
+        except BaseException:
+            if rows:
+                # Else the sweep does it. What went wrong is told, not this.
+                with contextlib.suppress(Exception):
+                    stager.store.discard([Stage(str(stage_id), rows)])
+            raise
+    return StagedRows(str(stage_id), rows, query_id, add_up(digests))
+
+
+def _digested(batches: Iterator[pa.RecordBatch], digests: list[int]) -> Iterator[pa.RecordBatch]:
+    """The same batches, with the digest of each added to a list."""
+    for batch in batches:
+        digests.append(digest_messages(batch))
+        yield batch
+
+
+def _staged(messages: Messages) -> list[StagedRows]:
+    return [one for one in messages if isinstance(one, StagedRows)]
+
+
+def _stages(messages: Messages) -> list[Stage]:
+    """In the order of the tasks."""
+    return [Stage(one.stage_id, one.rows) for one in _staged(messages) if one.rows]
+
+
+def _publish(options: SinkOptions, query_id: str, batch_id: int, messages: Messages) -> None:
+    stages = _stages(messages)
+    if not stages:
+        return
+    digest = add_up(one.digest for one in _staged(messages)) if options.compares_repeats else None
+    published = sink_store.publish(
+        options.url, query_id, batch_id, stages, digest, retry_s=options.retry_s
+    )
+    if published.is_repeat:
+        logger.warning("batch %d of %s was published before; nothing added", batch_id, query_id)
+    else:
+        logger.info("published batch %d of %s: %s", batch_id, query_id, published)
+
+
+def _discard(options: SinkOptions, messages: Messages) -> None:
+    stages = _stages(messages)
+    if stages:
+        # The sweep removes what is left; the error that led here must not be hidden.
+        with contextlib.suppress(QueenError), open_store(options.url) as store:
+            store.discard(stages)

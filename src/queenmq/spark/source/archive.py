@@ -1,0 +1,237 @@
+"""Messages of a lake beside the live ones, each once.
+
+The lake's log says for each queue up to which transaction it has everything. What is below that
+number is read from the lake, the rest from the database, whatever retention has removed there or
+not: one number decides, so no message can come twice or be left out. The files are read by plain
+Arrow, because a task of a Python source has no Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow.fs import FileSystem, LocalFileSystem
+from pyspark.sql.datasource import InputPartition
+
+from queenmq.errors import NotFound, StorageUnavailable
+from queenmq.spark.database.connection import Database
+from queenmq.spark.database.sql_text import load
+from queenmq.spark.lake.layout import DataFile, Lake
+from queenmq.spark.source.options import ReadOptions, Scope
+from queenmq.spark.source.planning import TASK_BYTES, Queues, find_partitions
+from queenmq.spark.source.schema import arrow_schema, typed_batches
+from queenmq.spark.source.selection import Selection
+
+if TYPE_CHECKING:
+    from queenmq.spark.lake.table import MessageTable
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """Which rows of a file are meant; None means any."""
+
+    start: int
+    end: int | None
+    partitions: frozenset[str] | None
+    partition_ids: frozenset[UUID] | None
+    seq_from: int | None
+    seq_to: int | None
+    time_from: Any
+    time_before: Any
+    namespace: str | None = None
+    task: str | None = None
+
+    def expression(self) -> pc.Expression:
+        """In the form of Arrow."""
+        wanted = pc.field("xid") >= self.start
+        for name, low, before in (
+            ("xid", None, self.end),
+            ("created_at", self.time_from, self.time_before),
+            ("seq", self.seq_from, None if self.seq_to is None else self.seq_to + 1),
+        ):
+            if low is not None:
+                wanted &= pc.field(name) >= low
+            if before is not None:
+                wanted &= pc.field(name) < before
+        ids = None if self.partition_ids is None else map(str, self.partition_ids)
+        for name, values in (("partition", self.partitions), ("partition_id", ids)):
+            if values is not None:
+                wanted &= pc.field(name).isin(pa.array(sorted(values), pa.string()))
+        for name, value in (("namespace", self.namespace), ("task", self.task)):
+            if value is not None:
+                wanted &= pc.field(name) == value
+        return wanted
+
+    def may_be_in(self, file: DataFile) -> bool:
+        """Whether a file may hold such rows, by what its table knows of it."""
+        return (
+            file.last_xid >= self.start
+            and (self.end is None or file.first_xid < self.end)
+            and (self.seq_from is None or file.last_seq >= self.seq_from)
+            and (self.seq_to is None or file.first_seq <= self.seq_to)
+            and (self.time_from is None or file.last_time >= self.time_from)
+            and (self.time_before is None or file.first_time < self.time_before)
+        )
+
+
+@dataclass
+class ArchiveSplit(InputPartition):
+    """One task: some files."""
+
+    lake: Lake
+    paths: tuple[str, ...]
+    rows: RowFilter
+
+
+@dataclass(frozen=True)
+class Found:
+    """The queues that are meant: live ones with their positions in the lake, and archived ones."""
+
+    #: Queues with messages from this transaction on that the lake does not have.
+    live: Mapping[int, tuple[UUID, ...]]
+    archived: frozenset[str]
+    #: Archived, and no longer there.
+    gone: frozenset[str]
+
+
+class Archive:
+    """One version of a lake."""
+
+    def __init__(self, table: MessageTable) -> None:
+        self._table = table
+        self._files = table.files()
+
+    @classmethod
+    def at(cls, path: str) -> Archive:
+        """The newest version."""
+        from queenmq.spark.lake.table import open_table
+
+        return cls(open_table(Lake.at(path)))
+
+    def check(self, database: Database, continues: str | None) -> None:
+        """Fail if the lake is not one of this database: its positions would hide live messages."""
+        from queenmq.spark.lake.origin import check_origin
+
+        check_origin(database, self._table, continues=continues)
+
+    def find(self, database: Database, scope: Scope, only: Collection[str] | None) -> Found:
+        """The queues of the options. One that is named has to be live or in the lake."""
+        live = {row["name"]: UUID(row["id"]) for row in _look_up(database, scope)}
+        names = {file.queue for file in self._files}
+        missing = set(scope.queues or ()) - live.keys() - names
+        if missing:
+            raise NotFound(
+                f"no queue {', '.join(sorted(missing))}, neither live nor in the lake;"
+                " correct the option"
+            )
+        others = {name for name in names - live.keys() if _may_mean(scope, name)}
+        gone = others - {row["name"] for row in _look_up(database, _named(others))}
+        positions = defaultdict(list)
+        for name, queue_id in live.items():
+            if only is None or name in only:
+                positions[self._table.position(queue_id)].append(queue_id)
+        archived = names & live.keys()
+        return Found(
+            {start: tuple(sorted(ids)) for start, ids in positions.items()},
+            frozenset(archived if only is None else archived & set(only)),
+            frozenset(gone if only is None else gone & set(only)),
+        )
+
+    def splits(self, found: Found, scope: Scope, rows: RowFilter) -> list[ArchiveSplit]:
+        """The tasks for what is in the lake."""
+        # A queue that is there belongs where it is now, one that is not where it was.
+        of_gone = replace(rows, namespace=scope.namespace, task=scope.task)
+        return [
+            ArchiveSplit(self._table.lake, paths, filter)
+            for queues, filter in ((found.archived, rows), (found.gone, of_gone))
+            for paths in _tasks(
+                file for file in self._files if file.queue in queues and filter.may_be_in(file)
+            )
+        ]
+
+
+def live_queues(database: Database, ids: tuple[UUID, ...], scope: Scope) -> Queues:
+    """Live queues in the form in which a read of them begins."""
+    names = scope.partitions
+    chosen = None if names is None else find_partitions(database, ids, names)
+    return Queues(ids, (), chosen)
+
+
+def row_filter(
+    selection: Selection, names: frozenset[str] | None, ids: frozenset[UUID] | None
+) -> RowFilter:
+    """The bounds of a selection, and partitions by name or id, for rows of the lake."""
+    return RowFilter(
+        selection.start,
+        selection.end,
+        names,
+        ids,
+        selection.seq_from,
+        selection.seq_to,
+        selection.time_from,
+        selection.time_before,
+    )
+
+
+def read_archive(split: ArchiveSplit, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, some at a time."""
+    try:
+        system, home = _file_system(split.lake)
+        paths = [f"{home}/{path}" for path in split.paths]
+        files = ds.dataset(paths, format="parquet", filesystem=system)
+        # Read one after the other: a task has one core.
+        for batch in files.to_batches(
+            columns=arrow_schema(options).names, filter=split.rows.expression(), use_threads=False
+        ):
+            if batch.num_rows:
+                yield from typed_batches(pa.Table.from_batches([batch]), options)
+    except (OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise StorageUnavailable(
+            f"the lake at {split.lake.location} cannot be read, or files were removed from it"
+            f" meanwhile: {reason}; read again"
+        ) from error
+
+
+def _file_system(lake: Lake) -> tuple[FileSystem, str]:
+    if lake.is_local:
+        return LocalFileSystem(), lake.messages
+    system, path = FileSystem.from_uri(lake.messages)
+    return system, path
+
+
+def _tasks(files: Iterable[DataFile]) -> Iterator[tuple[str, ...]]:
+    """Files together until they are large enough for a task."""
+    paths: list[str] = []
+    size = 0
+    for file in sorted(files, key=lambda file: (file.queue, file.day, file.path)):
+        if paths and size + file.bytes > TASK_BYTES:
+            yield tuple(paths)
+            paths, size = [], 0
+        paths.append(file.path)
+        size += file.bytes
+    if paths:
+        yield tuple(paths)
+
+
+def _look_up(database: Database, scope: Scope) -> list[dict[str, Any]]:
+    return database.rows(load("read")["scope"], scope.to_json())
+
+
+def _named(names: Collection[str]) -> Scope:
+    return Scope(tuple(sorted(names)), None, None, None, None)
+
+
+def _may_mean(scope: Scope, name: str) -> bool:
+    """Whether the options may speak of a queue of that name; its rows say the rest."""
+    if scope.queues is not None:
+        return name in scope.queues
+    return scope.pattern is None or re.fullmatch(scope.pattern, name) is not None

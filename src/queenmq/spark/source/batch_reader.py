@@ -1,0 +1,136 @@
+"""Reads the messages that are there now, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from queenmq.spark.database.connection import Database
+from queenmq.spark.source.archive import (
+    Archive,
+    ArchiveSplit,
+    live_queues,
+    read_archive,
+    row_filter,
+)
+from queenmq.spark.source.filters import Pushed, push
+from queenmq.spark.source.offsets import XID_MAX, Start
+from queenmq.spark.source.options import ReadOptions
+from queenmq.spark.source.planning import (
+    Queues,
+    find_partitions,
+    find_queues,
+    horizon,
+    plan,
+    read_split,
+)
+from queenmq.spark.source.selection import Selection
+
+
+class QueenBatchReader(DataSourceReader):
+    """A batch read.
+
+    It ends at the transaction horizon of its planning, like a stream's batch: its tasks are
+    statements of their own at different times, and only below the horizon do they see the same.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._pushed = Pushed()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks."""
+        with Database(self._options.url) as database:
+            if self._options.archive is not None:
+                return self._with_archive(database, Archive.at(self._options.archive))
+            queues = find_queues(database, self._options.scope, only=self._pushed.queues)
+            selection = self._narrowed(database, queues)
+            bounded = _bounded(selection, self._options, horizon(database))
+            return plan(database, bounded, pieces=self._options.min_partitions).splits
+
+    def _with_archive(self, database: Database, archive: Archive) -> list[InputPartition]:
+        """The tasks of lake and database together.
+
+        The lake was opened first: its positions are below every horizon that is asked for later.
+        """
+        scope, pushed = self._options.scope, self._pushed
+        archive.check(database, self._options.continues_database)
+        found = archive.find(database, scope, pushed.queues)
+        end = horizon(database)
+        bounds = _bounded(self._bounds(Selection(())), self._options, end)
+        names = None if scope.partitions is None else frozenset(scope.partitions)
+        if pushed.partitions is not None:
+            names = pushed.partitions & (pushed.partitions if names is None else names)
+        rows = row_filter(bounds, names, pushed.partition_ids)
+        splits: list[InputPartition] = list(archive.splits(found, scope, rows))
+        for position, ids in found.live.items():
+            selection = self._narrowed(database, live_queues(database, ids, scope))
+            bounded = _bounded(selection, self._options, end)
+            later = replace(bounded, start=max(bounded.start, position))
+            splits += plan(database, later, pieces=self._options.min_partitions).splits
+        return splits
+
+    def _narrowed(self, database: Database, queues: Queues) -> Selection:
+        pushed = self._pushed
+        chosen = None if queues.partitions is None else frozenset(queues.partitions)
+        if pushed.partitions is not None:
+            named = frozenset(find_partitions(database, queues.ids, pushed.partitions))
+            chosen = named if chosen is None else chosen & named
+        if pushed.partition_ids is not None:
+            chosen = pushed.partition_ids & (pushed.partition_ids if chosen is None else chosen)
+        selection = self._bounds(queues.selection)
+        return replace(selection, partitions=None if chosen is None else tuple(sorted(chosen)))
+
+    def _bounds(self, selection: Selection) -> Selection:
+        """With the filters that are ranges."""
+        pushed = self._pushed
+        return replace(
+            selection,
+            seq_from=pushed.seq_from,
+            seq_to=pushed.seq_to,
+            time_from=pushed.time_from,
+            time_before=pushed.time_before,
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        if isinstance(partition, ArchiveSplit):
+            return read_archive(partition, self._options)
+        return read_split(partition, self._options)
+
+
+class QueenPushDownReader(QueenBatchReader):
+    """A batch read whose filters the database applies, for `pushDown`.
+
+    A class of its own, because Spark keeps one plan for all scans of a frame, that of the filters
+    pushed last: right only where a frame is scanned once, so it has to be asked for.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over what the database can do; the rest goes back."""
+        left = []
+        for filter in filters:
+            pushed = push(self._pushed, filter)
+            if pushed is None:
+                left.append(filter)
+            else:
+                self._pushed = pushed
+        return left
+
+
+def _bounded(selection: Selection, options: ReadOptions, horizon: int) -> Selection:
+    """With the start and end of the options; times hold for each message."""
+    start, end = options.starting or Start("earliest"), options.ending
+    changes: dict[str, Any] = {
+        "start": {"latest": horizon, "xid": start.xid}.get(start.kind, 0),
+        "end": min(horizon, end.xid if end.kind == "xid" else XID_MAX),
+    }
+    if start.time is not None:
+        changes["time_from"] = max(start.time, selection.time_from or start.time)
+    if end.time is not None:
+        changes["time_before"] = min(end.time, selection.time_before or end.time)
+    return replace(selection, **changes)

@@ -1,0 +1,72 @@
+"""Tells whether a database still has the history in which a position was taken.
+
+Positions are transaction numbers, and a database that was restored from an older copy gives numbers
+out again. So whoever keeps a position outside of the database, a stream in its checkpoint or an
+archive in its lake, first notes a mark in it. A mark that is found again proves that everything
+before it is there, whatever was restored or promoted; one that is not proves the opposite. A dump
+brings the marks along but not the numbering, so the server and database are remembered too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from queenmq.errors import QueenError
+from queenmq.spark.database.sql_text import load
+
+if TYPE_CHECKING:
+    from queenmq.spark.database.connection import Database
+
+
+class HistoryChanged(QueenError):
+    """The database is not the one in which a position was taken."""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What the database says of a reader."""
+
+    #: The server and the database in it.
+    database: str
+    #: The reader's last mark is part of the history.
+    is_known: bool
+    #: The new one; None: none was asked for, or none can be noted here.
+    mark: int | None
+    #: Where the newest mark of this reader stands in this database.
+    last_xid: int | None
+
+
+def note(database: Database, reader: str, last: int | None, xid: int | None) -> Noted:
+    """Check the last mark of a reader, and note a new one if there is a position to note."""
+    parameter = {
+        "reader": reader,
+        "last": last,
+        "xid": None if xid is None else str(xid),
+    }
+    row = database.rows(load("history")["mark"], parameter)[0]
+    last_xid = row["last_xid"]
+    return Noted(
+        row["database"], row["is_known"], row["mark"], None if last_xid is None else int(last_xid)
+    )
+
+
+def problem(
+    noted: Noted,
+    *,
+    database: str | None,
+    position: int,
+    horizon: int,
+    continues: str | None = None,
+) -> str | None:
+    """What speaks against a position that was taken in a database; None: nothing.
+
+    `continues` is a database whose history goes on in this one, as the user knows.
+    """
+    if database is not None and database not in (noted.database, continues):
+        return f"it was taken in database {database}, and this is {noted.database}"
+    if not noted.is_known:
+        return "the database does not know its mark, so it was restored from an older copy"
+    if position > horizon:
+        return f"the database is at transaction {horizon} only, so it was restored"
+    return None

@@ -1,0 +1,264 @@
+"""Pure: the options of reading, checked as a whole before anything is done.
+
+Names and meanings follow Spark's Kafka source where it has the same thing. Case does not matter.
+An option that is unknown, or does not go with another one, is an error that names it: a
+misspelt limit must not turn into no limit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from queenmq.errors import InvalidRequest
+from queenmq.spark.source.offsets import Start, parse_offset, parse_time
+
+#: Every option of reading, as it is written in the documentation.
+NAMES = (
+    "url",
+    "queue",
+    "queuePattern",
+    "namespace",
+    "task",
+    "partitions",
+    "startingOffsets",
+    "startingTimestamp",
+    "endingOffsets",
+    "endingTimestamp",
+    "maxMessagesPerTrigger",
+    "minPartitions",
+    "failOnDataLoss",
+    "consumerGroup",
+    "payloadType",
+    "deliveryState",
+    "pushDown",
+    "includeXid",
+    "openTransactionWarningSeconds",
+    "retrySeconds",
+    "continuesDatabase",
+    "includeArchive",
+    "archivePath",
+)
+BATCH_ONLY = (
+    "endingOffsets",
+    "endingTimestamp",
+    "deliveryState",
+    "pushDown",
+    "includeArchive",
+    "archivePath",
+)
+STREAM_ONLY = ("maxMessagesPerTrigger", "consumerGroup", "openTransactionWarningSeconds")
+PAYLOAD_TYPES = ("string", "binary", "variant")
+
+_SPELLING = {name.lower(): name for name in NAMES}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which messages are meant, by name."""
+
+    queues: tuple[str, ...] | None
+    pattern: str | None
+    namespace: str | None
+    task: str | None
+    #: Of these names only; None: of all.
+    partitions: tuple[str, ...] | None
+
+    def to_json(self) -> str:
+        """The form that the look-up of queues takes."""
+        return json.dumps(
+            {
+                "queues": self.queues,
+                "pattern": self.pattern,
+                "namespace": self.namespace,
+                "task": self.task,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """The options of one reading."""
+
+    url: str
+    scope: Scope
+    #: None: `earliest` of a batch, `latest` of a stream.
+    starting: Start | None
+    ending: Start
+    #: None: no limit.
+    max_messages: int | None
+    min_partitions: int
+    fail_on_data_loss: bool
+    consumer_group: str | None
+    payload_type: str
+    delivery_state: bool
+    #: Filters are applied by the database; only for a frame that is scanned once.
+    push_down: bool
+    include_xid: bool
+    warn_after_s: int
+    #: How long to wait for a database that was there and is away.
+    retry_s: int
+    #: Positions that were taken in this database hold in that of the URL, too.
+    continues_database: str | None
+    #: The lake whose messages are read as well; None: live ones only.
+    archive: str | None
+
+
+def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -> ReadOptions:
+    """Check and parse. `is_stream` None: not known yet, so both kinds are let through."""
+    values = _known(options)
+    _check_kind(values, is_stream)
+    _check_together(values)
+    return ReadOptions(
+        url=_url(values),
+        scope=_scope(values),
+        starting=_place(values, "starting"),
+        ending=_place(values, "ending") or Start("latest"),
+        max_messages=_number(values, "maxMessagesPerTrigger", None, low=1),
+        min_partitions=_number(values, "minPartitions", 1, low=1) or 1,
+        fail_on_data_loss=_flag(values, "failOnDataLoss", True),
+        consumer_group=values.get("consumerGroup"),
+        payload_type=_choice(values, "payloadType", PAYLOAD_TYPES),
+        delivery_state=_flag(values, "deliveryState", False),
+        push_down=_flag(values, "pushDown", False),
+        include_xid=_flag(values, "includeXid", False),
+        warn_after_s=_number(values, "openTransactionWarningSeconds", 60, low=0) or 0,
+        retry_s=_number(values, "retrySeconds", 60, low=0) or 0,
+        continues_database=values.get("continuesDatabase"),
+        archive=_archive(values),
+    )
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    unknown = sorted(name for name in options if name.lower() not in _SPELLING)
+    if unknown:
+        raise InvalidRequest(f"unknown option {', '.join(unknown)}; known are {', '.join(NAMES)}")
+    values = {_SPELLING[name.lower()]: str(value) for name, value in options.items()}
+    empty = sorted(name for name, value in values.items() if not value.strip())
+    if empty:
+        raise InvalidRequest(f"the option {', '.join(empty)} is empty; leave it out or give it")
+    return values
+
+
+def _check_kind(values: Mapping[str, str], is_stream: bool | None) -> None:
+    wrong = {None: (), True: BATCH_ONLY, False: STREAM_ONLY}[is_stream]
+    found = [name for name in wrong if name in values]
+    if found:
+        kind = "batch reads, not with streams" if is_stream else "streams, not with batch reads"
+        raise InvalidRequest(f"{', '.join(found)} can be used with {kind}")
+
+
+def _check_together(values: Mapping[str, str]) -> None:
+    for pair in (
+        ("queue", "queuePattern"),
+        ("queue", "namespace"),
+        ("queue", "task"),
+        ("queuePattern", "namespace"),
+        ("queuePattern", "task"),
+        ("startingOffsets", "startingTimestamp"),
+        ("endingOffsets", "endingTimestamp"),
+    ):
+        if all(name in values for name in pair):
+            raise InvalidRequest(f"{pair[0]} and {pair[1]} exclude each other; give one of them")
+    if not values.keys() & {"queue", "queuePattern", "namespace", "task"}:
+        raise InvalidRequest("nothing to read: give queue, queuePattern, namespace or task")
+    if values.get("endingOffsets", "").strip().lower() == "earliest":
+        raise InvalidRequest("endingOffsets cannot be earliest: there is nothing before it")
+
+
+def _archive(values: Mapping[str, str]) -> str | None:
+    path = values.get("archivePath")
+    if not _flag(values, "includeArchive", False):
+        if path is not None:
+            raise InvalidRequest("archivePath needs includeArchive to be true")
+        return None
+    if path is None:
+        raise InvalidRequest("includeArchive needs archivePath: the folder or URL of the lake")
+    if _flag(values, "deliveryState", False):
+        raise InvalidRequest(
+            "includeArchive and deliveryState exclude each other: the archive has no delivery state"
+        )
+    return path
+
+
+def _url(values: Mapping[str, str]) -> str:
+    url = values.get("url")
+    if url is None:
+        raise InvalidRequest("the option url is missing: postgresql://user:password@host/database")
+    if urlsplit(url).scheme not in ("postgresql", "postgres"):
+        # Not the value: it may hold a password.
+        raise InvalidRequest("the option url must begin with postgresql:// or postgres://")
+    return url
+
+
+def _scope(values: Mapping[str, str]) -> Scope:
+    pattern = values.get("queuePattern")
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise InvalidRequest(f"queuePattern {pattern!r} is no pattern: {error}") from error
+    return Scope(
+        queues=_names(values, "queue"),
+        pattern=pattern,
+        namespace=values.get("namespace"),
+        task=values.get("task"),
+        partitions=_names(values, "partitions"),
+    )
+
+
+def _names(values: Mapping[str, str], option: str) -> tuple[str, ...] | None:
+    """`a`, `a,b`, or a JSON list for names with commas in them."""
+    text = values.get(option)
+    if text is None:
+        return None
+    names: object = [name.strip() for name in text.split(",")]
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except ValueError:
+            names = None
+    if not isinstance(names, list) or not names or not all(_is_name(name) for name in names):
+        raise InvalidRequest(
+            f'{option} must be a name, a list like a,b or a JSON list like ["a", "b"], not {text!r}'
+        )
+    return tuple(dict.fromkeys(names))
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _place(values: Mapping[str, str], which: str) -> Start | None:
+    offsets, timestamp = f"{which}Offsets", f"{which}Timestamp"
+    if offsets in values:
+        return parse_offset(values[offsets], offsets)
+    if timestamp in values:
+        return parse_time(values[timestamp], timestamp)
+    return None
+
+
+def _number(values: Mapping[str, str], option: str, default: int | None, *, low: int) -> int | None:
+    text = values.get(option)
+    if text is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,12}", text.strip()) or int(text) < low:
+        raise InvalidRequest(f"{option} must be a number from {low} on, not {text!r}")
+    return int(text)
+
+
+def _flag(values: Mapping[str, str], option: str, default: bool) -> bool:
+    text = values.get(option, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidRequest(f"{option} must be true or false, not {text!r}")
+    return text == "true"
+
+
+def _choice(values: Mapping[str, str], option: str, choices: tuple[str, ...]) -> str:
+    text = values.get(option, choices[0]).strip().lower()
+    if text not in choices:
+        raise InvalidRequest(f"{option} must be {', '.join(choices)}, not {text!r}")
+    return text

@@ -1,0 +1,325 @@
+"""Follows queues by transaction horizon, batch after batch, each message once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from queenmq.clock import now_ms
+from queenmq.errors import StorageRejected, StorageUnavailable
+from queenmq.spark.database.connection import Database
+from queenmq.spark.database.outages import Outages
+from queenmq.spark.database.sql_text import fill, load
+from queenmq.spark.source.holders import Holders
+from queenmq.spark.source.offsets import (
+    Position,
+    Start,
+    batch_bounds,
+    digest,
+    end_of_batch,
+    missing_messages,
+)
+from queenmq.spark.source.options import ReadOptions
+from queenmq.spark.source.planning import (
+    Queues,
+    count,
+    find_queues,
+    horizon,
+    lost,
+    plan,
+    read_split,
+)
+from queenmq.spark.source.selection import Selection
+from queenmq.spark.source.stream_history import StreamHistory
+
+#: Counting a lag ends here.
+LAG_MAX = 1_000_000
+#: Between two looks at queues where nothing is new.
+IDLE_S = 0.1
+#: Between two looks at the lag of a stream that does not move.
+PUBLISH_AGAIN_MS = 5_000
+
+Answer = TypeVar("Answer")
+
+
+class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream. Lives in a process of its own beside the driver; tasks only call `read`."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        #: Kept between calls, since Spark asks all the time; never inside a transaction.
+        self._database: Database | None = None
+        #: Of a trigger that reads what is there now: where it ends.
+        self._target: int | None = None
+        #: Messages removed unread have been looked for since this reader began.
+        self._is_counted = False
+        self._may_publish = False
+        #: Position and lag as they were told last, and when.
+        self._published: tuple[int, int] | None = None
+        self._published_ms = 0.0
+        self._holders = Holders(options.warn_after_s)
+        self._outages = Outages(options.retry_s)
+        #: The database has answered once, so it is worth waiting for.
+        self._was_there = False
+        self._history = StreamHistory(options)
+        self._horizon: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new stream starts."""
+        return self._ask(self._initial).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What one batch may hold at most."""
+        limit = self._options.max_messages
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the end: later messages are for the next run."""
+        self._target = self._ask(horizon)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch may go; the start itself if there is nothing to read."""
+        first = Position.from_json(start)
+        # Without an end to reach, the query goes on meanwhile and its progress says why.
+        is_endless = self._target is None
+        try:
+            question = partial(self._next, first=first, limit=limit)
+            end = self._try(question) if is_endless else self._ask(question)
+        except StorageUnavailable as error:
+            if not (is_endless and self._was_there):
+                raise
+            threading.Event().wait(self._outages.begin(error))
+            return start
+        if end is not None:
+            return end.to_json()
+        if is_endless:
+            # Spark asks again at once where nothing is new; the database need not hear of it.
+            threading.Event().wait(IDLE_S)
+        return start
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For the progress of the query: the horizon, and what it waits for."""
+        if self._horizon is None:
+            return None
+        report = {"xid": str(self._horizon)}
+        waits_for = self._outages.text or self._holders.text
+        if waits_for:
+            report["waitsFor"] = waits_for
+        if self._outages.count:
+            report["outages"] = str(self._outages.count)
+        return report
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a batch; the same rows whenever it is asked."""
+        first, last = batch_bounds(start, end)
+        if first.xid >= last.xid:
+            return []
+        return self._ask(lambda database: self._tasks(database, first, last))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return read_split(partition, self._options)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """A batch is done: tell where the stream stands, if it has a group to tell it for."""
+        position = Position.from_json(end)
+        # What is told here is for people; a database that is away is met by the next batch.
+        with contextlib.suppress(StorageUnavailable):
+            self._try(lambda database: self._publish(database, position))
+
+    def stop(self) -> None:
+        """Let the connection go."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _ask(self, question: Callable[[Database], Answer]) -> Answer:
+        """The answer, also if the database has to be waited for; questions may be repeated."""
+        while True:
+            try:
+                return self._try(question)
+            except StorageUnavailable as error:
+                if not self._was_there:
+                    raise
+                threading.Event().wait(self._outages.begin(error))
+
+    def _try(self, question: Callable[[Database], Answer]) -> Answer:
+        """Once more over a new connection if the kept one has gone."""
+        if self._database is not None:
+            try:
+                return self._answer(question, self._database)
+            except StorageUnavailable:
+                self.stop()
+        self._database = Database(self._options.url)
+        self._history.look_again()
+        return self._answer(question, self._database)
+
+    def _answer(self, question: Callable[[Database], Answer], database: Database) -> Answer:
+        answer = question(database)
+        self._was_there = True
+        self._outages.end()
+        return answer
+
+    def _initial(self, database: Database) -> Position:
+        queues = find_queues(database, self._options.scope)
+        query = uuid4().hex
+        # First: what is deleted from now on is later than this.
+        seen = horizon(database)
+        start = Position(
+            self._first(database, queues),
+            seen=seen,
+            database=self._history.begin(database),
+            query=query,
+            is_initial=True,
+        )
+        return self._counted(database, queues, start)
+
+    def _next(self, database: Database, first: Position, limit: ReadLimit) -> Position | None:
+        """The end of the next batch; None: there is nothing to read."""
+        self._check_publishing(database)
+        queues = find_queues(database, self._options.scope)
+        self._horizon = seen = newest = horizon(database)
+        self._history.check(database, first, seen)
+        self._holders.look(database, queues.selection, newest)
+        if self._target is not None:
+            newest = min(newest, self._target)
+        selection = queues.selection.between(first.xid, newest)
+        end = None if selection.is_empty else _end(database, selection, limit)
+        if end is not None or first.queues != _digest(queues):
+            self._history.check_deleted(database, first)
+        if end is None:
+            # Spark commits a batch when it begins the next one; there may be none for long.
+            self._publish(database, first)
+            return None
+        position = self._history.note(database, first, end, seen)
+        if self._is_counted and end < newest and first.queues == _digest(queues):
+            # Behind by far: all that waits was counted when the reader began, and will be
+            # again when it has caught up. Until then the batch alone is.
+            return _continued(database, selection.between(first.xid, end), first, position)
+        counted = self._counted(database, queues, position)
+        self._history.check_count(first, counted)
+        return counted
+
+    def _tasks(
+        self, database: Database, first: Position, last: Position
+    ) -> Sequence[InputPartition]:
+        self._history.check(database, last, horizon(database))
+        self._history.check_deleted(database, first)
+        queues = find_queues(database, self._options.scope)
+        selection = queues.selection.between(first.xid, last.xid)
+        found = plan(database, selection, pieces=self._options.min_partitions)
+        missing = missing_messages(first, last, _digest(queues), found.messages)
+        if missing and self._options.fail_on_data_loss:
+            raise lost(missing)
+        return found.splits
+
+    def _publish(self, database: Database, position: Position) -> None:
+        if self._options.consumer_group is None:
+            return
+        is_moved = self._published is None or self._published[0] != position.xid
+        # A stream that is held up stands still while its lag grows.
+        if not is_moved and now_ms() < self._published_ms + PUBLISH_AGAIN_MS:
+            return
+        self._published_ms = now_ms()
+        queues = find_queues(database, self._options.scope)
+        waiting = replace(queues.selection, start=position.xid)
+        lag = count(database, waiting, limit=LAG_MAX)
+        if self._published == (position.xid, lag):
+            return
+        parameter = {
+            "group": self._options.consumer_group,
+            "query": position.query or "",
+            "queues": json.dumps(queues.names),
+            "xid": str(position.xid),
+            "lag": lag,
+        }
+        database.execute(load("positions")["publish"], parameter)
+        self._published = position.xid, lag
+
+    def _first(self, database: Database, queues: Queues) -> int:
+        start = self._options.starting or Start("latest")
+        if start.kind == "xid":
+            return start.xid
+        if start.kind == "earliest":
+            return 0
+        # Before the look at messages: one that commits in between is above it.
+        newest = horizon(database)
+        if start.time is None or queues.selection.is_empty:
+            return newest
+        since = fill(
+            load("read")["first_since"], selection=queues.selection.condition(), time=start.time
+        )
+        return min([newest, *(int(row["xid"]) for row in database.rows(since))])
+
+    def _counted(self, database: Database, queues: Queues, position: Position) -> Position:
+        """With the number of messages ever stored before it."""
+        if not self._options.fail_on_data_loss or queues.selection.is_empty:
+            return position
+        sql = load("read")
+        later = replace(queues.selection, start=position.xid)
+        lookups = sql["everything"]
+        if queues.partitions is not None:
+            lookups = fill(sql["some_lookups"], partitions=queues.partitions)
+        statement = fill(
+            sql["count_before"], queues=queues.ids, lookups=lookups, selection=later.condition()
+        )
+        self._is_counted = True
+        stored = database.row(statement)["messages"]
+        return replace(position, count=stored, queues=_digest(queues))
+
+    def _check_publishing(self, database: Database) -> None:
+        if self._options.consumer_group is None or self._may_publish:
+            return
+        found = database.row(load("positions")["may_publish"])
+        if not found["is_there"]:
+            raise StorageRejected(
+                "consumerGroup needs the table queen.spark_positions; start a newer broker once"
+            )
+        if not found["is_allowed"]:
+            raise StorageRejected(
+                "consumerGroup needs a role that may SELECT, INSERT and UPDATE"
+                " queen.spark_positions; grant that, or leave the option out"
+            )
+        self._may_publish = True
+
+
+def _end(database: Database, selection: Selection, limit: ReadLimit) -> int | None:
+    """The transaction to stop before; None: nothing waits."""
+    rows = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
+    statement = fill(
+        load("read")["cut"],
+        queues=selection.queues,
+        selection=selection.condition(),
+        limit=rows,
+    )
+    found = database.row(statement)
+    if found["first"] is None:
+        return None
+    newest = selection.end or 0
+    following = int(found["next"]) if rows and found["next"] is not None else None
+    return end_of_batch(int(found["first"]), following, newest)
+
+
+def _continued(database: Database, batch: Selection, first: Position, end: Position) -> Position:
+    if first.count is None:
+        return end
+    return replace(end, count=first.count + count(database, batch), queues=first.queues)
+
+
+def _digest(queues: Queues) -> str:
+    return digest([*queues.ids, *(queues.partitions or ())])

@@ -1,0 +1,275 @@
+"""The pool of connections to PostgreSQL, and calls by priority.
+
+No session state is relied on: what a call needs is set inside its function, so every call may run
+on any connection of a transaction pooler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from queenmq import errors
+from queenmq.clock import now_ms
+from queenmq.engine.load.pressure import OperationType, SlotUse
+from queenmq.settings import Settings
+from queenmq.storage.connection.connecting import Connector, ServerConnection
+from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.connection.fault_watch import FaultWatch
+from queenmq.storage.connection.faults import NO_SLOT, READ_ONLY
+from queenmq.storage.connection.outage import OutageWatch
+from queenmq.storage.connection.priority_gate import PriorityGate
+from queenmq.storage.connection.stock import ConnectionStock
+from queenmq.storage.sql_files import load_queries
+
+#: A probe whose write takes longer has failed.
+_PROBE_S = 2.0
+#: How often the other hosts are asked whether one of them was promoted.
+_LOOK_AROUND_S = 1.0
+#: Turns of the loop until everything that has arrived is read: one to look, one to run.
+_READING_TURNS = 2
+_NOTHING = contextlib.nullcontext()
+
+
+class PoolUse(NamedTuple):
+    """Connections there may be, open ones without work, those in use, calls that wait for one."""
+
+    size: int
+    idle: int
+    in_use: int
+    waiting: int
+
+
+class Database:
+    """A pool of connections, and queries by text."""
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._settings = settings
+        #: Opens every connection of this process.
+        self.connector = Connector(url, timeout_ms=settings.db_connect_timeout_ms)
+        self._stock: ConnectionStock | None = None
+        # As many permits as connections, so nobody waits in the driver, which knows no urgency.
+        self._gate = PriorityGate(settings.db_pool_size)
+        #: When each call in flight began.
+        self._calls: dict[int, float] = {}
+        self._numbers = itertools.count()
+        #: What it answers but cannot do.
+        self.faults = FaultWatch()
+        self._looker: asyncio.Task[None] | None = None
+        #: What has to be done before the first call, when the start could not do it.
+        self._prepare: Callable[[], Awaitable[None]] | None = None
+        #: The last failure of each kind of call that has not succeeded since, and when it was.
+        self.failures: dict[OperationType, tuple[float, errors.StorageUnavailable]] = {}
+        #: Whether the database is down; calls then fail at once.
+        self.watch = OutageWatch(
+            self.probe, oldest_call_ms=self._oldest_call_ms, hang_ms=settings.db_hang_ms
+        )
+
+    def slot_use(self) -> SlotUse:
+        """How busy the connections are, whether open yet or not."""
+        gate = self._gate
+        return SlotUse(gate.slots, gate.in_use, gate.waiting)
+
+    def pool_use(self) -> PoolUse:
+        """The same, with what the driver knows."""
+        size, in_use, waiting = self.slot_use()
+        return PoolUse(size, self._stock.idle if self._stock is not None else 0, in_use, waiting)
+
+    async def open(self, *, is_lazy: bool = False) -> None:
+        """Make ready, and connect unless the first call is to do that. Raises StorageUnavailable
+        when the database cannot be reached.
+        """
+        pool = await self._make_pool()
+        if not is_lazy:
+            async with pool.acquire():
+                pass
+        self._stock = ConnectionStock(pool)
+        self.watch.start()
+        if self.connector.has_choice:
+            self._looker = asyncio.create_task(self._look_around(), name="look-around")
+
+    def await_server(
+        self, error: errors.StorageUnavailable, prepare: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Count the database as down until it is there and `prepare` has succeeded on it."""
+        self._prepare = prepare
+        self.watch.begin_down(error)
+
+    async def _make_pool(self) -> asyncpg.Pool:
+        settings = self._settings
+        connect: Any = self.connector.connect
+        pool: asyncpg.Pool = await asyncpg.create_pool(
+            # No floor: the driver would log a traceback for every try to keep it in an outage.
+            min_size=0,
+            max_size=settings.db_pool_size,
+            connect=connect,
+            connection_class=ServerConnection,
+            command_timeout=settings.db_command_timeout_ms / 1000,
+            statement_cache_size=100 if settings.db_prepared_statements else 0,
+            max_inactive_connection_lifetime=0,
+        )
+        return pool
+
+    async def close(self) -> None:
+        """Let calls end, then disconnect."""
+        await self.watch.stop()
+        if self._looker is not None:
+            self._looker.cancel()
+            await asyncio.gather(self._looker, return_exceptions=True)
+        await self.connector.close()
+        if self._stock is not None:
+            await self._stock.close()
+
+    async def probe(self) -> None:
+        """Raise unless the database can be written to."""
+        if self._prepare is not None:
+            await self._prepare()
+            self._prepare = None
+        try:
+            await self._probe_anew()
+        except errors.AccessRefused as error:
+            await self._probe_pooled(error)
+        except errors.StorageUnavailable as error:
+            if error.reason != NO_SLOT:
+                raise
+            await self._probe_pooled(error)
+
+    async def _probe_anew(self) -> None:
+        """Over a new connection, to whichever host is the primary now."""
+        if self.connector.has_choice:
+            await self.connector.find()
+        connection = await self.connector.connect(statement_cache_size=0)
+        try:
+            with translated():
+                async with asyncio.timeout(_PROBE_S):
+                    await connection.execute(load_queries("operations")["probe"])
+        finally:
+            connection.terminate()
+
+    async def _probe_pooled(self, refusal: errors.StorageUnavailable) -> None:
+        """Over a connection that is open: that no other is to be had says nothing about it."""
+        assert self._stock is not None
+        try:
+            async with asyncio.timeout(_PROBE_S):
+                connection = await self._stock.take_open()
+        except TimeoutError:
+            connection = None
+        if connection is None:
+            raise refusal
+        is_well = False
+        try:
+            with translated():
+                await connection.execute(load_queries("operations")["probe"], timeout=_PROBE_S)
+            is_well = True
+        finally:
+            await self._stock.put(connection, is_well=is_well)
+
+    async def _look_around(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_AROUND_S)
+            await self.connector.look_around()
+
+    def cut_off(self) -> None:
+        """The database is down: end the calls in flight, whose callers can do better than wait.
+
+        Idle connections go, too: they may lead to a server that is not the primary any more.
+        """
+        self.connector.drop_all()
+
+    def _oldest_call_ms(self) -> float:
+        return now_ms() - min(self._calls.values()) if self._calls else 0.0
+
+    @asynccontextmanager
+    async def _connection(
+        self, priority: OperationType
+    ) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
+        assert self._stock is not None, "the database is not open"
+        self._must_be_up()
+        if not self._gate.try_enter():
+            await self._gate.enter(priority.priority)
+        number = next(self._numbers)
+        self._calls[number] = now_ms()
+        try:
+            # Again, because it may have gone while we waited.
+            self._must_be_up()
+            connection = await self._stock.take()
+            is_well = False
+            try:
+                with translated(is_sent=True):
+                    async with self._held_together(connection):
+                        yield connection
+                is_well = True
+                if self.failures:
+                    self.failures.pop(priority, None)
+            finally:
+                await self._stock.put(connection, is_well=is_well)
+            await self._read_what_arrived()
+        except errors.StorageUnavailable as error:
+            self.failures[priority] = (now_ms(), error)
+            if error.reason == READ_ONLY:
+                # What was the primary is none any more, on all of its connections.
+                self.connector.drop_all()
+            if error.is_suspicious:
+                self.watch.suspect()
+            if isinstance(error, errors.StorageFault):
+                self.faults.note(error)
+            raise
+        finally:
+            del self._calls[number]
+            self._gate.leave()
+
+    async def _read_what_arrived(self) -> None:
+        if self._gate.in_use > 1:
+            # Others are at work. What has arrived meanwhile is read before the next call leaves,
+            # and leaves with it: half as many calls of twice the size are less work.
+            for _ in range(_READING_TURNS):
+                await asyncio.sleep(0)
+
+    def _must_be_up(self) -> None:
+        if self.watch.is_down:
+            public, reason = None, "unavailable"
+            if isinstance(why := self.watch.error, errors.StorageUnavailable):
+                public, reason = why.public, why.reason
+            raise errors.StorageUnavailable(
+                "the database is down; try again",
+                public=public,
+                reason=reason,
+                is_suspicious=False,
+            )
+
+    def _held_together(
+        self, connection: asyncpg.pool.PoolConnectionProxy
+    ) -> AbstractAsyncContextManager[Any]:
+        """Without named statements the driver parses and executes in two steps, which a transaction
+        pooler may send to two servers unless a transaction holds them together.
+        """
+        if self._settings.db_prepared_statements:
+            return _NOTHING
+        return connection.transaction()
+
+    async def fetch(
+        self, query: str, *args: Any, priority: OperationType, timeout_s: float | None = None
+    ) -> list[asyncpg.Record]:
+        """All rows; a timeout replaces that of the settings."""
+        async with self._connection(priority) as connection:
+            return await connection.fetch(query, *args, timeout=timeout_s)
+
+    async def fetch_row(self, query: str, *args: Any, priority: OperationType) -> asyncpg.Record:
+        """The one row of a query that always has one."""
+        async with self._connection(priority) as connection:
+            row = await connection.fetchrow(query, *args)
+        assert row is not None, query
+        return row
+
+    async def fetch_value(
+        self, query: str, *args: Any, priority: OperationType, timeout_s: float | None = None
+    ) -> Any:
+        """The first column of the first row; a timeout replaces that of the settings."""
+        async with self._connection(priority) as connection:
+            return await connection.fetchval(query, *args, timeout=timeout_s)

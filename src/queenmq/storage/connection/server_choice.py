@@ -1,0 +1,151 @@
+"""Pure: decides which of several servers to use.
+
+Each server tells its state: standby or not, read-only or not, and its timeline, a number that
+every promotion raises. Of two servers of one cluster that both take writes, the one on the higher
+timeline is the primary. The other one was the primary before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from queenmq.errors import StorageUnavailable
+from queenmq.storage.connection.hosts import DatabaseUrl, Host
+
+#: Hosts that have not answered are waited for this long once one can be used ...
+_GRACE_MS = 500.0
+#: ... and this long by a process that knows no timeline yet: a slow host may be the newer primary.
+_FIRST_GRACE_MS = 2_000.0
+_NO_PRIMARY = "no_primary"
+
+
+class ServerState(NamedTuple):
+    """What a server says of itself. A timeline of 0 is unknown: that of a standby, for one."""
+
+    system: int
+    timeline: int
+    is_standby: bool
+    is_read_only: bool
+
+
+class Server(NamedTuple):
+    """What a connection leads to."""
+
+    host: Host
+    state: ServerState
+
+
+#: What each host has said: its state, or why it could not be asked.
+Answers = Mapping[Host, ServerState | StorageUnavailable]
+
+
+def is_usable(state: ServerState, target: str) -> bool:
+    """Whether a server in this state is one that the URL asks for."""
+    if target == "read-write":
+        return not state.is_standby and not state.is_read_only
+    if target == "primary":
+        return not state.is_standby
+    if target == "read-only":
+        return state.is_standby or state.is_read_only
+    if target == "standby":
+        return state.is_standby
+    return True
+
+
+def is_newer(state: ServerState, than: ServerState | None) -> bool:
+    """Whether a promotion lies between the two, so that `state` is the primary."""
+    if than is None:
+        return state.timeline > 0
+    return state.system == than.system and state.timeline > than.timeline
+
+
+def is_outdated(state: ServerState, newest: ServerState | None) -> bool:
+    """Whether another server of the cluster was promoted after this one."""
+    return newest is not None and state.timeline > 0 and is_newer(newest, state)
+
+
+def choose(states: Mapping[Host, ServerState], hosts: Sequence[Host], target: str) -> Host | None:
+    """The best of the hosts that have answered: the newest primary, else the first in the URL."""
+    usable = [host for host in hosts if host in states and is_usable(states[host], target)]
+    if target == "prefer-standby":
+        usable.sort(key=lambda host: not states[host].is_standby)
+    elif target in ("read-write", "primary"):
+        usable.sort(key=lambda host: -states[host].timeline)
+    return usable[0] if usable else None
+
+
+def decide(
+    url: DatabaseUrl, answers: Answers, newest: ServerState | None, *, waited_ms: float
+) -> Server | None:
+    """The server to use, or None when more answers are needed first.
+
+    `waited_ms` counts from the first answer of a server that can be used.
+    """
+    states = {
+        host: answer
+        for host, answer in answers.items()
+        if isinstance(answer, ServerState) and not is_outdated(answer, newest)
+    }
+    host = choose(states, url.hosts, url.target)
+    if host is None:
+        return None
+    is_complete = len(answers) == len(url.hosts)
+    is_promoted = newest is not None and is_newer(states[host], newest)
+    grace_ms = _FIRST_GRACE_MS if newest is None else _GRACE_MS
+    if is_complete or is_promoted or waited_ms >= grace_ms:
+        return Server(host, states[host])
+    return None
+
+
+def find_refusal(
+    url: DatabaseUrl, server: Server, newest: ServerState | None
+) -> StorageUnavailable | None:
+    """Why this server is not to be used; None when it is."""
+    host, state = server
+    if newest is not None and is_outdated(state, newest):
+        return no_primary(
+            f"{host} is on timeline {state.timeline}, but the primary was on timeline"
+            f" {newest.timeline} since; make it a standby, or restart the broker to use it"
+        )
+    if not is_usable(state, url.target):
+        kind = "standby" if state.is_standby else "read-only" if state.is_read_only else "primary"
+        return no_primary(f"{host} is {kind}, but the database URL asks for {url.target}")
+    return None
+
+
+def has_usable(url: DatabaseUrl, answers: Answers, newest: ServerState | None) -> bool:
+    """Whether any server that has answered can be used."""
+    return any(
+        isinstance(answer, ServerState) and find_refusal(url, Server(host, answer), newest) is None
+        for host, answer in answers.items()
+    )
+
+
+def merge_refusals(
+    url: DatabaseUrl, answers: Answers, newest: ServerState | None
+) -> StorageUnavailable:
+    """One error for hosts of which none can be used."""
+    errors = []
+    for host, answer in answers.items():
+        if isinstance(answer, ServerState):
+            answer = find_refusal(url, Server(host, answer), newest) or no_primary(f"{host} is new")
+        errors.append(answer)
+    # A standby is as it should be: what is wrong with the others matters more.
+    worst = min(errors, key=lambda error: error.reason == _NO_PRIMARY)
+    parts = [str(error).removesuffix("; try again") for error in errors]
+    return type(worst)(
+        "; ".join([*parts, "try again"]),
+        public=worst.public,
+        reason=worst.reason,
+        is_suspicious=worst.is_suspicious,
+    )
+
+
+def no_primary(text: str) -> StorageUnavailable:
+    """The error for a server that is there, but is not the one to use."""
+    return StorageUnavailable(
+        f"{text}; try again",
+        public="the database has no primary now; try again",
+        reason=_NO_PRIMARY,
+    )

@@ -1,0 +1,150 @@
+"""Wake-ups between brokers: tells of pushes and acks made here, hears of those made elsewhere.
+
+Notifications are hints with a bound on their rate: one per interval, whatever the number of pushes,
+because one per commit would cut the commit rate to a third. Losing one costs a poll interval,
+nothing else; whether they arrive is told, because that decides how long the interval is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import asyncpg
+
+from queenmq.errors import QueenError
+from queenmq.ids import random_uuid
+from queenmq.storage.stores.messages import PostgresMessageStore
+
+logger = logging.getLogger(__name__)
+
+CHANNEL = "queen_wake"
+#: PostgreSQL takes less than 8000 bytes; beyond that a bare "something happened" is sent.
+_PAYLOAD_MAX = 7_500
+_RETRY_S_MAX = 5.0
+
+
+class WakeListener:
+    """Both directions of one broker. With listening off, only the sending side runs."""
+
+    def __init__(
+        self,
+        store: PostgresMessageStore,
+        connect: Callable[[], Awaitable[asyncpg.Connection]],
+        *,
+        interval_ms: int,
+        is_listening: bool,
+        on_wake: Callable[[Iterable[str]], None],
+        on_listening: Callable[[bool], None],
+        on_deleted: Callable[[str, str], None],
+    ) -> None:
+        self._store = store
+        self._connect = connect
+        self._interval_s = interval_ms / 1000
+        self._is_listening = is_listening
+        self._on_wake = on_wake
+        self._on_listening = on_listening
+        self._on_deleted = on_deleted
+        self._origin = random_uuid().hex
+        self._queues: set[str] = set()
+        self._has_news = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Run until stopped."""
+        self._tasks.append(asyncio.create_task(self._send_forever(), name="wake-send"))
+        if self._is_listening:
+            self._tasks.append(asyncio.create_task(self._listen_forever(), name="wake-listen"))
+
+    async def stop(self) -> None:
+        """End both tasks."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def tell(self, queue: str) -> None:
+        """A message was stored in this queue, or can be had again."""
+        self._queues.add(queue)
+        self._has_news.set()
+
+    async def _send_forever(self) -> None:
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            queues, self._queues = self._queues, set()
+            try:
+                await self._store.notify(CHANNEL, encode_wake(self._origin, queues))
+            except QueenError as error:
+                logger.debug("wake-up not sent: %s", error, extra={"event": "wake_not_sent"})
+            await asyncio.sleep(self._interval_s)
+
+    async def _listen_forever(self) -> None:
+        retry_s = 0.1
+        while True:
+            try:
+                await self._listen()
+                retry_s = 0.1
+            except (OSError, QueenError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                logger.warning(
+                    "not listening for wake-ups: %s", error, extra={"event": "wake_lost"}
+                )
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, _RETRY_S_MAX)
+
+    async def _listen(self) -> None:
+        connection = await self._connect()
+        is_lost = asyncio.Event()
+        connection.add_termination_listener(lambda _: is_lost.set())
+        try:
+            await connection.add_listener(CHANNEL, self._heard)
+            self._on_listening(True)
+            try:
+                await is_lost.wait()
+            finally:
+                self._on_listening(False)
+        finally:
+            connection.terminate()
+
+    def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        queues = decode_wake(self._origin, str(payload))
+        for group in decode_groups(str(payload)):
+            # Before anybody is woken by the same news.
+            for queue in queues:
+                self._on_deleted(queue, group)
+        if queues:
+            self._on_wake(queues)
+
+
+def encode_wake(origin: str, queues: Iterable[str]) -> str:
+    """The text of a notification. Too many queues for one text: `*`, which means all."""
+    text = json.dumps({"from": origin, "queues": sorted(queues)}, separators=(",", ":"))
+    if len(text.encode()) > _PAYLOAD_MAX:
+        text = json.dumps({"from": origin, "queues": ["*"]}, separators=(",", ":"))
+    return text
+
+
+def decode_wake(origin: str, text: str) -> list[str]:
+    """The queues named by somebody else's notification; nothing for our own or for nonsense."""
+    try:
+        wake = json.loads(text)
+        sender, queues = wake["from"], wake["queues"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    if sender == origin or not isinstance(queues, list):
+        return []
+    return [queue for queue in queues if isinstance(queue, str)]
+
+
+def decode_groups(text: str) -> list[str]:
+    """The consumer groups that a notification says are deleted on its queues."""
+    try:
+        groups = json.loads(text)["groups"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    if not isinstance(groups, list):
+        return []
+    return [group for group in groups if isinstance(group, str)]

@@ -1,0 +1,30 @@
+"""Reads how well autovacuum keeps up with our tables. For operators, on a connection of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from queenmq.errors import StorageRejected
+from queenmq.storage.connection.connecting import connected
+from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.sql_files import load_queries
+
+
+async def vacuum_report(url: str) -> dict[str, Any]:
+    """`server` settings, `tables` with their counts, largest first, and `holders`, which are what
+    keeps dead rows from being removed, oldest first.
+    """
+    sql = load_queries("vacuum_report")
+    async with connected(url) as connection:
+        with translated():
+            async with connection.transaction(readonly=True):
+                (server,) = await connection.fetch(sql["server"])
+                tables = await connection.fetch(sql["tables"])
+                holders = await connection.fetch(sql["holders"])
+    if not tables:
+        raise StorageRejected("the database has no schema queen; has a broker been started on it?")
+    return {
+        "server": dict(server),
+        "tables": [dict(row) for row in tables],
+        "holders": [dict(row) for row in holders],
+    }

@@ -1,0 +1,168 @@
+"""Push requests as records of the spool. The engine's PushJournal: requests in, requests out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from queenmq.clock import unix_ms
+from queenmq.engine.requests import PartitionKey, PushItems
+from queenmq.ids import uuid7_text
+from queenmq.storage.spool import AsideEntry, Phase, Place, Position, Retried, Spool
+from queenmq.storage.spool.pair import SpoolPair
+
+
+class PushRecord(msgspec.Struct, array_like=True):
+    """One request as it is kept; columns as in PushItems, every item with its id."""
+
+    queues: list[str]
+    partitions: list[str]
+    payloads: list[str]
+    transaction_ids: list[str]
+    trace_ids: list[UUID | None] | None
+    producer_subs: list[str | None] | None
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(PushRecord)
+
+
+class KeptPush(NamedTuple):
+    """A record and the request in it; None when it cannot be read."""
+
+    body: bytes
+    items: PushItems | None
+    position: Hashable
+
+
+class KeptPushes(NamedTuple):
+    """Records in their order, and where they end."""
+
+    records: list[KeptPush]
+    end: Position
+
+
+class AsidePush(NamedTuple):
+    """A request that was set aside; without an item count when it cannot be read."""
+
+    id: str
+    queues: list[str]
+    partitions: list[str]
+    item_count: int | None
+    size_bytes: int
+    reason: str
+    set_aside_at: datetime | None
+    file: str | None
+
+
+def to_record(items: PushItems) -> PushRecord:
+    """Items without a transaction id get one, so that draining them twice stores them once."""
+    given = items.transaction_ids or [None] * len(items.payloads)
+    return PushRecord(
+        [key.queue for key in items.keys],
+        [key.partition for key in items.keys],
+        items.payloads,
+        [uuid7_text(unix_ms()) if one is None else one for one in given],
+        items.trace_ids,
+        items.producer_subs,
+    )
+
+
+def to_items(record: PushRecord) -> PushItems:
+    """What was kept. Raises ValueError when the columns do not fit together."""
+    names = zip(record.queues, record.partitions, strict=True)
+    items = PushItems(
+        keys=[PartitionKey(queue, partition) for queue, partition in names],
+        payloads=record.payloads,
+        transaction_ids=list(record.transaction_ids),
+        trace_ids=record.trace_ids,
+        producer_subs=record.producer_subs,
+    )
+    columns = (items.payloads, items.transaction_ids, items.trace_ids, items.producer_subs)
+    if any(column is not None and len(column) != len(items.keys) for column in columns):
+        raise ValueError("the columns of a record have different lengths")
+    return items
+
+
+class SpoolJournal:
+    """Implements `queenmq.engine.ports.PushJournal`."""
+
+    def __init__(self, spool: Spool | SpoolPair) -> None:
+        self._spool = spool
+
+    @property
+    def pending(self) -> int:
+        return self._spool.pending
+
+    @property
+    def is_closing(self) -> bool:
+        return self._spool.phase is Phase.CLOSING
+
+    @property
+    def is_stuck(self) -> bool:
+        return self._spool.phase is Phase.STUCK
+
+    async def append(self, items: PushItems) -> list[str]:
+        record = to_record(items)
+        await self._spool.append(_ENCODER.encode(record))
+        return record.transaction_ids
+
+    async def try_lead(self) -> bool:
+        return await self._spool.try_lead()
+
+    async def release_lead(self) -> None:
+        await self._spool.release_lead()
+
+    async def read(self, *, records_max: int, bytes_max: int) -> KeptPushes:
+        batch = await self._spool.read(records_max=records_max, bytes_max=bytes_max)
+        pairs = zip(batch.bodies, batch.positions, strict=True)
+        # Both directories of a pair may have a record at the same place.
+        records = [KeptPush(body, _decode(body), (end, hash(body))) for body, end in pairs]
+        return KeptPushes(records, batch.end)
+
+    async def advance(self, end: Position) -> None:
+        await self._spool.advance(end)
+
+    async def tell(self, *, is_closing: bool = False, is_stuck: bool = False) -> None:
+        phase = Phase.CLOSING if is_closing else Phase.STUCK if is_stuck else Phase.OPEN
+        await self._spool.set_phase(phase)
+
+    async def set_aside(self, record: KeptPush, reason: str) -> None:
+        await self._spool.set_aside(record.body, reason)
+
+    # For operators.
+
+    async def list_aside(self, *, limit: int, offset: int) -> list[AsidePush]:
+        """Return a page of what was set aside, oldest first."""
+        found = await self._spool.list_aside(limit=limit, offset=offset)
+        return [_describe(place, entry) for place, entry in found]
+
+    async def retry_aside(self) -> Retried:
+        """Keep what was set aside once more, behind everything else."""
+        return await self._spool.retry_aside(lambda body: _decode(body) is not None)
+
+
+def _describe(place: Place, entry: AsideEntry) -> AsidePush:
+    items = None if entry.file else _decode(entry.body)
+    keys = sorted(set(items.keys)) if items is not None else []
+    return AsidePush(
+        id=f"{place.segment}-{place.offset}",
+        queues=sorted({key.queue for key in keys}),
+        partitions=[key.partition for key in keys],
+        item_count=len(items.keys) if items is not None else None,
+        size_bytes=entry.size_bytes,
+        reason=entry.reason,
+        set_aside_at=datetime.fromtimestamp(entry.at_ms / 1000, UTC) if entry.at_ms else None,
+        file=entry.file or None,
+    )
+
+
+def _decode(body: bytes) -> PushItems | None:
+    try:
+        return to_items(_DECODER.decode(body))
+    except (msgspec.MsgspecError, ValueError):
+        return None

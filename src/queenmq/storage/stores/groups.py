@@ -1,0 +1,123 @@
+"""Consumer groups as operators see and move them, and the lists of queues, namespaces and tasks."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from queenmq.engine.load.pressure import OperationType
+from queenmq.storage.connection.database import Database
+from queenmq.storage.sql_files import load_queries
+
+#: A seek searches each partition for its time; both ends of it lock one row per partition.
+_CHANGE_TIMEOUT_S = 600.0
+
+Rows = list[asyncpg.Record]
+
+
+class GroupStore:
+    """Changes are urgent, lists are not: a lost list is asked for again."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = load_queries("groups")
+
+    async def seek(
+        self, group: str, queue: str, partition: str | None, time: datetime | None
+    ) -> list[tuple[UUID, datetime | None]]:
+        """Move cursors to a time, or without one to the end; each with the time it stands at."""
+        rows = await self._database.fetch(
+            self._sql["seek_group"],
+            group,
+            queue,
+            partition,
+            time,
+            timeout_s=_CHANGE_TIMEOUT_S,
+            priority=OperationType.SYSTEM_EVENT,
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    async def find_place(self, queue: str, partition: str | None) -> tuple[bool, bool]:
+        """Whether the queue and its partition exist."""
+        row = await self._database.fetch_row(
+            self._sql["find_place"], queue, partition, priority=OperationType.SYSTEM_EVENT
+        )
+        return row[0], row[1]
+
+    async def find_group_queues(self, group: str) -> list[str]:
+        """The queues on which a group has a cursor or a remembered start."""
+        rows = await self._database.fetch(
+            self._sql["find_group_queues"], group, priority=OperationType.SYSTEM_EVENT
+        )
+        return [row[0] for row in rows]
+
+    async def delete(self, group: str, queue: str, *, deletes_start: bool) -> int:
+        """Forget a group on one queue; how many cursors it had."""
+        removed: int = await self._database.fetch_value(
+            self._sql["delete_group"],
+            group,
+            queue,
+            deletes_start,
+            timeout_s=_CHANGE_TIMEOUT_S,
+            priority=OperationType.SYSTEM_EVENT,
+        )
+        return removed
+
+    async def set_start(self, group: str, time: datetime) -> int:
+        """Change the remembered starts of a group; how many there were."""
+        changed: int = await self._database.fetch_value(
+            self._sql["set_group_start"], group, time, priority=OperationType.SYSTEM_EVENT
+        )
+        return changed
+
+    async def _list(self, name: str, *args: Any) -> Rows:
+        return await self._database.fetch(self._sql[name], *args, priority=OperationType.BACKGROUND)
+
+    async def list_groups(self) -> Rows:
+        """A row per group and queue."""
+        return await self._list("list_groups")
+
+    async def list_streams(self) -> Rows:
+        """A row per queue and group of Spark streams."""
+        return await self._list("list_streams")
+
+    async def show_streams(self, group: str) -> Rows:
+        """A row per queue and Spark stream of a group."""
+        return await self._list("show_streams", group)
+
+    async def delete_streams(self, group: str) -> int:
+        """Forget what the Spark streams of a group have told; how many they were."""
+        removed: int = await self._database.fetch_value(
+            self._sql["delete_streams"], group, priority=OperationType.SYSTEM_EVENT
+        )
+        return removed
+
+    async def list_lagging(self, lag_s: int, *, limit: int) -> Rows:
+        """Partitions in which a group is at least that far behind, worst first."""
+        return await self._list("list_lagging", lag_s, limit)
+
+    async def show_group(self, group: str) -> Rows:
+        """A row per cursor of a group."""
+        return await self._list("show_group", group)
+
+    async def list_queues(self, search: str | None, *, limit: int, offset: int) -> Rows:
+        """Queues with their counts, newest first."""
+        return await self._list("list_queues", search, limit, offset)
+
+    async def show_queue(self, name: str) -> tuple[asyncpg.Record, Rows] | None:
+        """A queue and its partitions; None when it does not exist."""
+        queues = await self._list("show_queue", name)
+        if not queues:
+            return None
+        return queues[0], await self._list("list_queue_partitions", queues[0]["id"])
+
+    async def list_namespaces(self) -> Rows:
+        """Namespaces with their counts."""
+        return await self._list("list_namespaces")
+
+    async def list_tasks(self) -> Rows:
+        """Tasks with their counts."""
+        return await self._list("list_tasks")

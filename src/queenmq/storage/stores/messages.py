@@ -1,0 +1,315 @@
+"""The engine's MessageStore over PostgreSQL: one method per SQL function, columns in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from queenmq.engine.load.pressure import OperationType
+from queenmq.engine.requests import (
+    AckItem,
+    AckResult,
+    Fetched,
+    LeaseRelease,
+    News,
+    OnwardAsk,
+    Page,
+    PartitionKey,
+    PartitionRef,
+    PopCandidate,
+    PopGrant,
+    PushCall,
+    Pushed,
+    PushItems,
+    PushOutcome,
+    Renewal,
+    ResolveAsk,
+    Resolved,
+    Scope,
+    Subscription,
+    TransactionItems,
+    TransactionOutcome,
+)
+from queenmq.storage.connection.database import Database
+from queenmq.storage.sql_files import load_queries
+
+
+class PostgresMessageStore:
+    """Implements `queenmq.engine.ports.MessageStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = load_queries("calls")
+
+    async def ensure_partitions(
+        self, keys: Sequence[PartitionKey], *, lock_timeout_ms: int
+    ) -> list[PartitionRef]:
+        rows = await self._database.fetch(
+            self._sql["ensure_partitions"],
+            [key.queue for key in keys],
+            [key.partition for key in keys],
+            lock_timeout_ms,
+            priority=OperationType.PUSH,
+        )
+        return [_partition_ref(row) for row in rows]
+
+    async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
+        rows = await self._database.fetch(
+            self._sql["find_partitions"],
+            [key.queue for key in keys],
+            [key.partition for key in keys],
+            priority=OperationType.POP,
+        )
+        return [_partition_ref(row) for row in rows]
+
+    async def push_messages(
+        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+    ) -> Pushed:
+        row = await self._database.fetch_row(
+            self._sql["push_messages"],
+            *_push_columns(call.items, call.refs),
+            call.request_sizes,
+            call.queued_ids or None,
+            queue_max,
+            looks_first,
+            call.is_accepted,
+            lock_timeout_ms,
+            call.are_ids_new,
+            priority=OperationType.PUSH,
+        )
+        return Pushed(*row)
+
+    async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        busy = await self._database.fetch_value(
+            self._sql["find_busy_partitions"], partition_ids, priority=OperationType.PUSH
+        )
+        return set(busy)
+
+    async def find_busy_cursors(self, keys: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+        rows = await self._database.fetch(
+            self._sql["find_busy_cursors"], *_columns(keys), priority=OperationType.ACK_BATCH
+        )
+        return {(row[0], row[1]) for row in rows}
+
+    async def find_busy_leases(self, lease_ids: Sequence[UUID]) -> set[UUID]:
+        busy = await self._database.fetch_value(
+            self._sql["find_busy_leases"], lease_ids, priority=OperationType.ACK_BATCH
+        )
+        return set(busy)
+
+    async def subscribe_groups(self, starts: Sequence[tuple[Scope, str, Subscription]]) -> None:
+        rows = []
+        for scope, group, subscription in starts:
+            if scope.queue is not None:
+                queues = [scope.queue]
+            else:
+                found = await self._database.fetch(
+                    self._sql["find_queue_names"],
+                    scope.namespace,
+                    scope.task,
+                    priority=OperationType.POP,
+                )
+                queues = [row[0] for row in found]
+            rows += [
+                (name, scope.partition or "", group, subscription.start_time) for name in queues
+            ]
+        if rows:
+            await self._database.fetch(
+                self._sql["subscribe_groups"], *_columns(rows), priority=OperationType.POP
+            )
+
+    async def pop_sm_resolve(
+        self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
+    ) -> list[Resolved | None]:
+        rows = await self._database.fetch(
+            self._sql["pop_sm_resolve"],
+            *_ask_columns(asks),
+            limit,
+            budget_ms,
+            priority=OperationType.POP,
+        )
+        found: list[Resolved | None] = [None] * len(asks)
+        for pair, *columns in rows:
+            found[pair - 1] = Resolved(*columns)
+        return found
+
+    async def search_onwards(
+        self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int
+    ) -> list[Page | None]:
+        rows = await self._database.fetch(
+            self._sql["search_onwards"],
+            *_columns(asks),
+            limit,
+            budget_ms,
+            priority=OperationType.POP,
+        )
+        found: list[Page | None] = [None] * len(asks)
+        for pair, *columns in rows:
+            found[pair - 1] = Page(*columns)
+        return found
+
+    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> list[News]:
+        rows = await self._database.fetch(
+            self._sql["find_news"], queues, horizons, priority=OperationType.POP
+        )
+        return [News(*row) for row in rows]
+
+    async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
+        answers: Sequence[bool] = await self._database.fetch_value(
+            self._sql["has_pending_messages"], *_ask_columns(asks), priority=OperationType.POP
+        )
+        return answers
+
+    async def pop_messages_batch(
+        self, candidates: Sequence[PopCandidate], *, apart_count: int
+    ) -> list[PopGrant]:
+        rows = await self._database.fetch(
+            self._sql["pop_messages_batch"],
+            *_columns(candidates),
+            apart_count,
+            priority=OperationType.POP,
+        )
+        return [PopGrant(*row) for row in rows]
+
+    async def pop_sm_fetch(
+        self, consumer_group: str, grants: Sequence[PopGrant]
+    ) -> dict[UUID, Fetched]:
+        rows = await self._database.fetch(
+            self._sql["pop_sm_fetch"],
+            [grant.partition_id for grant in grants],
+            [consumer_group] * len(grants),
+            [grant.lease_id for grant in grants],
+            [grant.after_seq for grant in grants],
+            [grant.end_seq for grant in grants],
+            [grant.attempts for grant in grants],
+            priority=OperationType.POP,
+        )
+        return {row[0]: Fetched(*row[1:]) for row in rows}
+
+    async def pop_sm_release(
+        self, releases: Sequence[LeaseRelease], *, lock_timeout_ms: int
+    ) -> None:
+        await self._database.fetch(
+            self._sql["pop_sm_release"],
+            *_columns(releases),
+            lock_timeout_ms,
+            priority=OperationType.ACK_BATCH,
+        )
+
+    async def ack_messages(
+        self, items: Sequence[AckItem], *, lock_timeout_ms: int
+    ) -> list[AckResult]:
+        rows = await self._database.fetch(
+            self._sql["ack_messages"],
+            *_columns(items),
+            lock_timeout_ms,
+            priority=OperationType.ACK_BATCH,
+        )
+        return [AckResult(*row) for row in rows]
+
+    async def renew_leases(
+        self, lease_ids: Sequence[UUID], seconds: Sequence[int], *, lock_timeout_ms: int
+    ) -> list[Renewal]:
+        rows = await self._database.fetch(
+            self._sql["renew_leases"],
+            lease_ids,
+            seconds,
+            lock_timeout_ms,
+            priority=OperationType.ACK_SINGLE,
+        )
+        return [Renewal(*row) for row in rows]
+
+    async def commit_transaction(
+        self,
+        items: TransactionItems,
+        refs: Sequence[PartitionRef],
+        *,
+        queue_max: int,
+        lock_timeout_ms: int,
+    ) -> TransactionOutcome:
+        acks = items.acks
+        is_repeat, *row = await self._database.fetch_row(
+            self._sql["commit_transaction"],
+            *_push_columns(items.pushes, refs),
+            queue_max,
+            *(_columns(acks) if acks else [[]] * len(AckItem._fields)),
+            items.required_leases,
+            lock_timeout_ms,
+            items.key,
+            items.digest,
+            items.is_key_derived,
+            priority=OperationType.PUSH,
+        )
+        pushed = Pushed(row[0] or (), row[1] or "", row[2])
+        is_dlq, queues, partitions = (column or () for column in row[3:])
+        freed = [
+            None if queue is None else PartitionKey(queue, partition)
+            for queue, partition in zip(queues, partitions, strict=True)
+        ]
+        return TransactionOutcome(PushOutcome(refs, *pushed), is_dlq, freed, is_repeat)
+
+    async def notify(self, channel: str, payload: str) -> None:
+        """Tell all listeners of the channel."""
+        await self._database.fetch(
+            self._sql["notify"], channel, payload, priority=OperationType.SYSTEM_EVENT
+        )
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _ask_columns(asks: Sequence[ResolveAsk]) -> list[Any]:
+    """The arguments that pop_sm_resolve and has_pending_messages share."""
+    return [
+        [ask.scope.queue for ask in asks],
+        [ask.scope.partition for ask in asks],
+        [ask.scope.namespace for ask in asks],
+        [ask.scope.task for ask in asks],
+        [ask.consumer_group for ask in asks],
+        [ask.horizon for ask in asks],
+        [partition_id for ask in asks for partition_id in ask.known_ids],
+        [len(ask.known_ids) for ask in asks],
+    ]
+
+
+def _partition_ref(row: Record) -> PartitionRef:
+    key = PartitionKey(row["queue_name"], row["partition_name"])
+    partition_id = row["partition_id"]
+    return PartitionRef(
+        key=key,
+        partition_id=partition_id,
+        id_text=str(partition_id),
+        queue_id=row["queue_id"],
+        namespace=row["namespace"],
+        task=row["task"],
+        is_encrypted=row["is_encrypted"],
+        id_digits=_id_digits(row["number"]),
+    )
+
+
+def _id_digits(number: int | None) -> str:
+    """Return what the SQL function id_prefix makes of a partition's number: digits 15 to 25."""
+    if number is None:
+        # Deleted meanwhile; a push to it makes it anew.
+        return ""
+    low = number & 0xFFFFF
+    return f"{number >> 20 & 0xFFF:03x}-{8 | number >> 32:x}{low >> 8:03x}-{low & 0xFF:02x}"
+
+
+def _push_columns(items: PushItems, refs: Sequence[PartitionRef]) -> list[Any]:
+    """The arguments that push_messages and commit_transaction share."""
+    partition_ids = sorted({ref.partition_id for ref in refs})
+    places = {partition_id: place for place, partition_id in enumerate(partition_ids, 1)}
+    return [
+        partition_ids,
+        [places[ref.partition_id] for ref in refs],
+        items.transaction_ids,
+        items.trace_ids,
+        items.payloads,
+        items.producer_subs,
+        None,
+    ]
