@@ -16,9 +16,10 @@ from benchmarks.broker import BenchmarkError
 from benchmarks.database import BenchDatabase, keys_of, running_database
 from benchmarks.experiment import Context, Row
 from benchmarks.figures import median, percentile
-from queenmq.engine.pop.decision import Room, decide
+from queenmq.engine.pop.board.decision import Room, decide
+from queenmq.engine.pop.board.pool import Pool
+from queenmq.engine.pop.board.pool_index import PoolIndex
 from queenmq.engine.pop.intention import Intention, StateTimes
-from queenmq.engine.pop.ready_index import Pool, PoolIndex
 from queenmq.engine.requests import QUEUE_MODE, PopRequest, ResolveAsk, Scope, Subscription
 from queenmq.ids import random_uuid
 from queenmq.server.http import calm_garbage_collector

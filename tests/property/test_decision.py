@@ -8,9 +8,9 @@ from uuid import UUID
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from queenmq.engine.pop.decision import Decision, Plan, Room, decide
+from queenmq.engine.pop.board.decision import Decision, Plan, Room, decide
+from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.intention import Intention
-from queenmq.engine.pop.ready_index import Pool
 from queenmq.engine.requests import Scope
 from tests.support.pops import AMPLE, make_intention, partition
 

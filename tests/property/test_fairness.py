@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from queenmq.engine.pop.board import PopBoard
-from queenmq.engine.pop.decision import Assignment, Room
+from queenmq.engine.pop.board.decision import Assignment, Room
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.requests import PartitionKey, Scope
-from tests.support.pops import AMPLE, make_board, make_grant, make_resolved, submit
+from tests.support.pops import AMPLE, OpenBoard, make_board, make_grant, make_resolved, submit
 
 PARTITIONS = range(6)
 GROUPS = ("a", "b")
@@ -44,7 +43,7 @@ class Factory:
 
     room: Room
     slots: int
-    board: PopBoard = field(init=False)
+    board: OpenBoard = field(init=False)
     calls: list[list[Assignment]] = field(default_factory=list)
     asked: dict[int, tuple[Worker, int]] = field(default_factory=dict)
     turn: int = 0
@@ -68,19 +67,19 @@ class Factory:
 
     def look_up(self) -> None:
         """What look-ups say of the pools that need one: everything, in a fixed order."""
-        self.board.tick += 1
-        for pool in self.board.pools:
+        self.board.state.tick += 1
+        for pool in self.board.state.pools:
             if pool.waiting_count and not pool.ready:
                 name = pool.scope.partition
                 found = [n for n in PARTITIONS if name is None or name == f"p{n}"]
                 result = make_resolved(*found)
                 pool.learn(result, (), tick=self.board.tick, doubts=pool.doubts)
-                self.board.dirty[pool] = None
+                self.board.state.dirty[pool] = None
 
     def run_turn(self) -> None:
         self.turn += 1
         self.look_up()
-        while len(self.calls) < self.slots and self.board.dirty:
+        while len(self.calls) < self.slots and self.board.state.dirty:
             assignments = self.board.plan(0).assignments
             if not assignments:
                 break
@@ -101,7 +100,7 @@ class Factory:
             for partition_id in one.partition_ids:
                 key = PartitionKey(QUEUE, f"p{partition_id.int}")
                 group = one.pool.consumer_group
-                list(self.board.add_freed(partition_id, key, group, ("shop", "ship")))
+                self.board.free(partition_id, key, group, ("shop", "ship"))
             self.serve(one.intention)
 
     def serve(self, intention: Intention) -> None:
@@ -188,10 +187,10 @@ def test_a_hot_partition_does_not_keep_cold_ones_from_being_served(
     # One worker for any partition; partition 0 is marked again all the time, the others once.
     board = make_board(Room(requests=1, candidates=1, messages=1))
     served: dict[int, int] = {}
-    pool = board.pools.get_or_add(Scope(QUEUE), GROUPS[0])
+    pool = board.state.pools.get_or_add(Scope(QUEUE), GROUPS[0])
     order = data.draw(st.permutations(PARTITIONS))
     for number in order:
-        board.add_ready(pool, make_grant(number, "").partition_id)
+        board.state.add_ready(pool, make_grant(number, "").partition_id)
     for turn in range(turns):
         submit(board, Scope(QUEUE), group=GROUPS[0], is_auto_ack=True)
         (one,) = board.plan(0).assignments
@@ -200,5 +199,5 @@ def test_a_hot_partition_does_not_keep_cold_ones_from_being_served(
         board.end([one])
         board.learn(one, [make_grant(partition_id.int, "granted", has_more=True)], 0)
         for _ in range(data.draw(st.integers(0, 2))):
-            board.add_ready(pool, make_grant(0, "").partition_id)
+            board.state.add_ready(pool, make_grant(0, "").partition_id)
     assert sorted(served.values()) == list(PARTITIONS), "each one waits for the others once"

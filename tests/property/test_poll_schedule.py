@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from queenmq.engine.pop.poll_schedule import PollSchedule
-from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.pop.board.poll_schedule import PollSchedule
+from queenmq.engine.pop.board.pool import Pool
 from tests.support.pops import make_pool
 
 LEAST_MS, MOST_MS = 100, 1_000

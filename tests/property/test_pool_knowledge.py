@@ -15,8 +15,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, note, settings
 
-from queenmq.engine.pop import ready_index
-from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.pop.board import pool as pool_module
+from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.requests import PopCandidate, Scope
 from queenmq.ids import random_uuid
 from tests.support.knowledge_world import KnowledgeWorld
@@ -139,7 +139,7 @@ class Story(KnowledgeWorld):
         one, group = self.pick(where), self.group(whose)
         if self.database.end_lease(one, group, is_acked=bool(how & 1)) and how & 2:
             filters = (one.queue.namespace, "")
-            list(self.board.add_freed(one.id, one.ref.key, group, filters))
+            self.board.free(one.id, one.ref.key, group, filters)
 
     def a_message_is_to_be_retried(self, where: int, whose: int, ms: int) -> None:
         one, group = self.pick(where), self.group(whose)
@@ -164,7 +164,7 @@ class Story(KnowledgeWorld):
         )
 
     def a_caller_leaves(self, which: int, *_: int) -> None:
-        waiting = [(pool, one) for pool in self.board.pools for one in pool.waiting()]
+        waiting = [(pool, one) for pool in self.board.state.pools for one in pool.waiting()]
         if waiting:
             self.leave(*waiting[which % len(waiting)])
 
@@ -193,7 +193,7 @@ class Story(KnowledgeWorld):
 
     def a_look_up_begins(self, which: int, pairs: int, is_old: int) -> None:
         if self.look_up is None:
-            pools = list(self.board.pools)
+            pools = list(self.board.state.pools)
             wanted = [pool for at, pool in enumerate(pools) if which >> at & 1] or pools[:4]
             for pool in wanted:
                 # Now and then a whole search in spite of the horizon.
@@ -213,16 +213,16 @@ class Story(KnowledgeWorld):
             self.fail_look_up()
 
     def a_pool_has_been_quiet(self, which: int, is_quiet: int, _: int) -> None:
-        pools = list(self.board.pools)
+        pools = list(self.board.state.pools)
         pools[which % len(pools)].poll_ms = 600.0 if is_quiet % 2 else 0.0
 
     # The promise.
 
     def check(self) -> None:
         assert self.board.double_assignments == 0
-        for pool in self.board.pools:
-            assert len(pool.ready) <= ready_index.READY_MAX
-            assert len(pool.held) <= ready_index.HELD_MAX
+        for pool in self.board.state.pools:
+            assert len(pool.ready) <= pool_module.READY_MAX
+            assert len(pool.held) <= pool_module.HELD_MAX
             if pool.horizon is not None:
                 lost = [one.name for one in self.missing(pool, int(pool.horizon))]
                 assert not lost, f"{pool.key} has lost {lost}"
@@ -251,9 +251,9 @@ class Story(KnowledgeWorld):
 def test_no_partition_with_messages_is_forgotten(
     monkeypatch: pytest.MonkeyPatch, bound: int, page: int
 ) -> None:
-    monkeypatch.setattr(ready_index, "READY_MAX", bound)
-    monkeypatch.setattr(ready_index, "HELD_MAX", bound)
-    monkeypatch.setattr(ready_index, "PRUNE_MIN", bound)
+    monkeypatch.setattr(pool_module, "READY_MAX", bound)
+    monkeypatch.setattr(pool_module, "HELD_MAX", bound)
+    monkeypatch.setattr(pool_module, "PRUNE_MIN", bound)
 
     @given(st.binary(min_size=1_600, max_size=1_600))
     @settings(max_examples=150)

@@ -11,18 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry
-
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.pop.board import PopBoard
+from queenmq.engine.pop.board.decision import Assignment, Room
+from queenmq.engine.pop.board.look_up import LookUp
+from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.calls import candidates_of
-from queenmq.engine.pop.decision import Assignment, Room
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.machine import PopEvent
-from queenmq.engine.pop.metrics import PopMetrics
-from queenmq.engine.pop.poll_schedule import PollSchedule
 from queenmq.engine.pop.preflight import Preflight
-from queenmq.engine.pop.ready_index import Pool
 from queenmq.engine.requests import (
     OnwardAsk,
     PartitionKey,
@@ -31,6 +27,7 @@ from queenmq.engine.requests import (
     ResolveAsk,
     Scope,
 )
+from queenmq.errors import StorageUnavailable
 from tests.support import pops
 from tests.support.model_database import (
     ModelDatabase,
@@ -38,6 +35,7 @@ from tests.support.model_database import (
     ModelQueue,
     Transaction,
 )
+from tests.support.pops import OpenBoard
 
 
 class Question:
@@ -110,20 +108,16 @@ class KnowledgeWorld:
         self, scopes: Iterable[Scope], groups: Iterable[str], *, page: int = 1_000
     ) -> None:
         self.database = ModelDatabase()
-        self.board = PopBoard(room=Room(requests=3, candidates=4, messages=20))
+        self.board = OpenBoard(Room(requests=3, candidates=4, messages=20), page=page)
         self._store = AskedStore(self.database)
         self._preflight = Preflight(
             self._store,
             Catalogue(self._store, lock_timeout_ms=1, wait_ms=1),
-            self.board,
-            PollSchedule(min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=5_000),
-            PopMetrics(CollectorRegistry(), slots=1),
-            pools_max=6,
             page=page,
             budget_ms=50,
-            is_checking=True,
         )
         self.calls: list[Call] = []
+        self._current: LookUp
         self.look_up: Coroutine[Any, Any, None] | None = None
         self.question: Question | None = None
         queues = [ModelQueue("orders", "shop", 1), ModelQueue("mails", "shop", 2)]
@@ -133,7 +127,7 @@ class KnowledgeWorld:
         ]
         for scope in scopes:
             for group in groups:
-                self.board.pools.get_or_add(scope, group)
+                self.board.state.pools.get_or_add(scope, group)
 
     # Pushes.
 
@@ -146,15 +140,17 @@ class KnowledgeWorld:
 
     def hear_of_push(self, one: ModelPartition) -> None:
         ref = one.ref
-        for pool in self.board.pools.touched_by(ref.key, namespace=ref.namespace, task=ref.task):
-            self.board.add_ready(pool, one.id)
+        for pool in self.board.state.pools.touched_by(
+            ref.key, namespace=ref.namespace, task=ref.task
+        ):
+            self.board.state.add_ready(pool, one.id)
 
     # Pops.
 
     def submit(self, scope: Scope, group: str, **more: Any) -> Intention:
         if scope.partition is not None:
             # A remembered partition is tried without a look-up.
-            pool = self.board.pools.get_or_add(scope, group)
+            pool = self.board.state.pools.get_or_add(scope, group)
             (named,) = self.database.in_scope(scope)
             pool.mark_ready(named.id)
             pool.resolved_tick = self.board.tick + 1
@@ -205,7 +201,7 @@ class KnowledgeWorld:
     def _put_back(self, one: Assignment, event: PopEvent) -> None:
         one.intention.move(event, 0)
         one.pool.add(one.intention)
-        self.board.dirty[one.pool] = None
+        self.board.state.dirty[one.pool] = None
 
     def trying(self, pool: Pool) -> set[UUID]:
         """The partitions of a pool that are in its calls."""
@@ -216,8 +212,8 @@ class KnowledgeWorld:
 
     def begin_look_up(self, pools: Iterable[Pool], *, pairs_max: int = 99) -> None:
         self._store.pairs_max = pairs_max
-        self.board.dry.update(dict.fromkeys(pools))
-        self.look_up = self._preflight.run(self._preflight.take())
+        self._current = self.board.begin_look_up(pools)
+        self.look_up = self._preflight.run(self._current)
         self.resume_look_up()
 
     def resume_look_up(self) -> None:
@@ -226,6 +222,7 @@ class KnowledgeWorld:
         try:
             self.question = self.look_up.send(self.question and self.question.result)
         except StopIteration:
+            self.board.looked_up(self._current, 0)
             self.look_up = self.question = None
 
     def fail_look_up(self) -> None:
@@ -233,7 +230,7 @@ class KnowledgeWorld:
         try:
             self.look_up.throw(OSError("the database went away"))
         except OSError:
-            self.board.doubt()
+            self.board.look_up_failed(self._current, StorageUnavailable("away"), 0)
         self.look_up = self.question = None
 
     def look_up_now(self, pools: Iterable[Pool]) -> None:
@@ -256,7 +253,7 @@ class KnowledgeWorld:
             self.conclude(call)
         for transaction in list(self.database.open):
             self.database.commit(transaction)
-        pools = [one for one in self.board.pools if not one.is_specific]
+        pools = [one for one in self.board.state.pools if not one.is_specific]
         for pool in pools:
             pool.poll_ms = 0.0
         self.look_up_now(pools)

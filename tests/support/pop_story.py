@@ -21,7 +21,9 @@ from queenmq.engine.pop import calls as pop_calls
 from queenmq.engine.pop import desk as pop_desk
 from queenmq.engine.pop import preflight
 from queenmq.engine.pop import service as pop_service
-from queenmq.engine.pop.decision import Assignment, Room
+from queenmq.engine.pop.board.actions import Lease
+from queenmq.engine.pop.board.board import BoardLimits
+from queenmq.engine.pop.board.decision import Room
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.pop.service import PopLimits, PopService
@@ -35,18 +37,20 @@ from tests.support.pops import partition
 GROUPS = ("a", "b")
 SCOPES = (Scope("orders"), Scope(namespace="shop"), Scope("orders", "p0"), Scope("orders", "p1"))
 LIMITS = PopLimits(
+    board=BoardLimits(
+        room=Room(requests=3, candidates=4, messages=20),
+        look_up_pools_max=3,
+        # Fewer than there are: what is found comes in pages.
+        page=2,
+        is_checking=True,
+    ),
     slots=2,
-    room=Room(requests=3, candidates=4, messages=20),
     apart_count=2,
     waiting_max=1_000,
-    preflight_pools_max=3,
-    # Fewer than there are: what is found comes in pages.
-    page=2,
     preflight_budget_ms=50,
     min_interval_ms=100,
     max_interval_ms=1_000,
     listening_interval_ms=5_000,
-    is_checking=True,
 )
 LEASE_MS = 700
 #: Whoever reads the clock.
@@ -98,14 +102,14 @@ class Story:
         self.table = [one for one, times in happenings.items() for _ in range(times)]
 
     def follow_calls(self) -> None:
-        start = self.service._calls.start
+        lease = self.service._carriers[Lease]
 
-        def followed(assignments: list[Assignment]) -> None:
-            for one in assignments:
+        def followed(action: Lease) -> None:
+            for one in action.assignments:
                 self.tried[one.intention.number] = (one.pool.consumer_group, one.partition_ids)
-            start(assignments)
+            lease(action)
 
-        self.service._calls.start = followed  # type: ignore[method-assign]
+        self.service._carriers[Lease] = followed
 
     def tell(self, story: bytes) -> None:
         for at in range(0, len(story) - 3, 4):
@@ -149,7 +153,7 @@ class Story:
 
     def going_to_others(self, intention: Intention) -> set[UUID]:
         """What a pop that came later is just getting, because this one was away in a call."""
-        in_calls = {number for pool in self.service._board.pools for number in pool.claims}
+        in_calls = {number for pool in self.service._board._state.pools for number in pool.claims}
         return {
             one
             for number, (group, partition_ids) in self.tried.items()
@@ -210,7 +214,7 @@ class Story:
     def a_lease_ends(self, where: int, whose: int, how: int) -> None:
         one, group = self.pick(where), GROUPS[whose % 2]
         # Nobody ends a lease before its holder has heard of it.
-        if one.id in self.service._board.claiming:
+        if one.id in self.service._board._state.claiming:
             return
         if self.database.end_lease(one, group, is_acked=bool(how & 3)) and how & 4:
             self.call_in_loop(lambda: self.service.freed(one.id, one.ref.key, group))
@@ -272,9 +276,9 @@ class Story:
             self.loop.pass_ms(50)
         forgotten = list(self.forgotten())
         assert not forgotten, f"these wait in vain: {forgotten}"
-        for pool in self.service._board.pools:
+        for pool in self.service._board._state.pools:
             assert not pool.claims and not pool.reads
-        assert not self.service._board.claiming
+        assert not self.service._board._state.claiming
         self.drain()
 
     def forgotten(self) -> Iterator[PopRequest]:

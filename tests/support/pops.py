@@ -6,11 +6,24 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from queenmq.engine.pop.board import PopBoard
-from queenmq.engine.pop.decision import Assignment, Plan, Room
+from prometheus_client import CollectorRegistry
+
+from queenmq.engine.pop.board.board import BoardLimits, PopBoard
+from queenmq.engine.pop.board.decision import Assignment, Plan, Room
+from queenmq.engine.pop.board.look_up import LookUp
+from queenmq.engine.pop.board.poll_schedule import PollSchedule
+from queenmq.engine.pop.board.pool import Pool
+from queenmq.engine.pop.board.state import BoardState
 from queenmq.engine.pop.intention import Intention, StateTimes
-from queenmq.engine.pop.ready_index import Pool
-from queenmq.engine.requests import PopGrant, PopRequest, Resolved, Scope
+from queenmq.engine.pop.metrics import PopMetrics
+from queenmq.engine.requests import (
+    PartitionKey,
+    PartitionRef,
+    PopGrant,
+    PopRequest,
+    Resolved,
+    Scope,
+)
 
 GROUP = "billing"
 ORDERS = Scope("orders")
@@ -54,32 +67,79 @@ def make_pool(*ready: int, scope: Scope = ORDERS, group: str = GROUP) -> Pool:
     return pool
 
 
-def make_board(room: Room = AMPLE) -> PopBoard:
-    return PopBoard(room=room)
+class OpenBoard(PopBoard):
+    """A board that shows its inside to tests of its parts; calls and look-ups are the test's."""
+
+    def __init__(self, room: Room = AMPLE, *, page: int = 1_000, pools_max: int = 6) -> None:
+        #: What the broker remembers of partitions.
+        self.known: dict[PartitionKey, PartitionRef] = {}
+        super().__init__(
+            BoardLimits(room=room, look_up_pools_max=pools_max, page=page, is_checking=True),
+            PollSchedule(min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=5_000),
+            PopMetrics(CollectorRegistry(), slots=1),
+            find_known=self.known.get,
+        )
+
+    @property
+    def state(self) -> BoardState:
+        return self._state
+
+    @property
+    def double_assignments(self) -> int:
+        return self._turns.double_assignments
+
+    def plan(self, now_ms: float = 0) -> Plan:
+        return self._turns.plan(now_ms)
+
+    def begin_look_up(self, pools: Iterable[Pool]) -> LookUp:
+        self.state.dry.update(dict.fromkeys(pools))
+        look_up = self._look_ups.begin(0)
+        assert look_up is not None
+        return look_up
+
+    def free(
+        self, partition_id: UUID, key: PartitionKey, group: str, filters: tuple[str, str]
+    ) -> None:
+        """A lease of a partition that is remembered has ended."""
+        self.known[key] = PartitionRef(
+            key, partition_id, str(partition_id), partition_id, *filters, is_encrypted=False
+        )
+        self.freed(partition_id, key, group)
+
+    def end(self, assignments: Iterable[Assignment]) -> None:
+        self._results.end(assignments)
+
+    def learn(self, assignment: Assignment, answers: Iterable[PopGrant], now_ms: float = 0) -> bool:
+        """Whether the partition that was tried is still known."""
+        return not list(self._results.learn(assignment, list(answers), now_ms))
+
+
+def make_board(room: Room = AMPLE) -> OpenBoard:
+    return OpenBoard(room)
 
 
 def submit(
-    board: PopBoard, scope: Scope = ORDERS, *, broken_calls: int = 0, **more: Any
+    board: OpenBoard, scope: Scope = ORDERS, *, broken_calls: int = 0, **more: Any
 ) -> Intention:
     """A pop that waits on the board, as news."""
     intention = make_intention(scope, tick=board.tick, **more)
     intention.broken_calls = broken_calls
-    pool = board.pool_of(intention.request)
+    pool = board.state.pool_of(intention.request)
     pool.add(intention)
-    board.dirty[pool] = None
+    board.state.dirty[pool] = None
     return intention
 
 
-def mark(board: PopBoard, *ready: int, scope: Scope = ORDERS, group: str = GROUP) -> Pool:
+def mark(board: OpenBoard, *ready: int, scope: Scope = ORDERS, group: str = GROUP) -> Pool:
     """Partitions with work, as news for whoever waits."""
-    pool = board.pools.get_or_add(scope, group)
+    pool = board.state.pools.get_or_add(scope, group)
     for number in ready:
-        board.add_ready(pool, partition(number))
+        board.state.add_ready(pool, partition(number))
     return pool
 
 
-def plan(board: PopBoard) -> Plan:
-    return board.plan(now_ms=0)
+def plan(board: OpenBoard) -> Plan:
+    return board.plan()
 
 
 def taken(plan: Plan | Iterable[Assignment]) -> list[list[int]]:

@@ -160,6 +160,15 @@ class Scope(NamedTuple):
         assert self.queue is not None and self.partition is not None
         return PartitionKey(self.queue, self.partition)
 
+    def covers(self, key: PartitionKey | str, namespace: str, task: str) -> bool:
+        """Whether a pop here could get something of a partition, or of any partition of a queue,
+        of the queue that the scope is about or one with this namespace and task.
+        """
+        is_near = self.queue is not None or (
+            self.namespace in (None, namespace) and self.task in (None, task)
+        )
+        return is_near and (isinstance(key, str) or self.partition in (None, key.partition))
+
 
 class Subscription(NamedTuple):
     """Where a group that is new to a queue starts; no time means: what is committed from now on."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine.pop.decision import Decision, Plan, Room, decide
-from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.pop.board.decision import Decision, Plan, Room, decide
+from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.requests import Scope
 from tests.support.pops import (
     AMPLE,

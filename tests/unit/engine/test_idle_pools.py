@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from queenmq.engine.pop.preflight import concerns
-from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.pop.board.look_up import concerns
+from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.requests import News, Scope
 from tests.support.knowledge_world import KnowledgeWorld
 
@@ -35,7 +35,7 @@ class Asked(KnowledgeWorld):
     def ask_all(self) -> list[str]:
         """What one look-up of all pools asks for, and of how many places."""
         self.questions.clear()
-        self.look_up_now(self.board.pools)
+        self.look_up_now(self.board.state.pools)
         return self.questions
 
     def push(self, number: int) -> None:
@@ -44,7 +44,7 @@ class Asked(KnowledgeWorld):
         self.end(transaction, is_here=False)
 
     def pool(self, scope: Scope) -> Pool:
-        return self.board.pools.get_or_add(scope, "g")
+        return self.board.state.pools.get_or_add(scope, "g")
 
 
 def test_idle_pools_share_a_question_per_queue() -> None:
@@ -67,7 +67,7 @@ def test_only_the_pools_that_news_concerns_are_looked_up() -> None:
 def test_woken_pool_without_news_is_not_looked_up() -> None:
     world = Asked()
     world.ask_all()
-    for pool in world.board.pools:
+    for pool in world.board.state.pools:
         pool.is_woken = True
     assert world.ask_all() == ["find_news 2"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine.pop.poll_schedule import PollSchedule
+from queenmq.engine.pop.board.poll_schedule import PollSchedule
 from queenmq.engine.requests import Scope
 from tests.support.pops import make_pool
 

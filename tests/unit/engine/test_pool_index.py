@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine.pop.ready_index import PoolIndex
+from queenmq.engine.pop.board.pool_index import PoolIndex
 from queenmq.engine.requests import PartitionKey, Scope
 from tests.support.pops import GROUP, ORDERS, make_intention
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from queenmq.engine.pop import board as pop_board
-from queenmq.engine.pop import ready_index
-from queenmq.engine.pop.board import PopBoard, count_skipped
-from queenmq.engine.pop.decision import Assignment, Decision, Room
+from queenmq.engine.pop.board import learning, state, turns
+from queenmq.engine.pop.board import pool as pool_module
+from queenmq.engine.pop.board.decision import Assignment, Decision, Plan, Room, count_skipped
 from queenmq.engine.pop.machine import PopEvent, PopState
 from queenmq.engine.requests import PartitionKey, Scope
 from tests.support.pops import (
     ORDERS,
+    OpenBoard,
     make_board,
     make_grant,
     make_resolved,
@@ -43,7 +43,7 @@ class TestPlan:
         assert list(pool.waiting()) == [third]
         assert not pool.ready
         assert pool.claims == {first.number, second.number}
-        assert board.claiming == {partition(1), partition(2)}
+        assert board.state.claiming == {partition(1), partition(2)}
 
     def test_a_pool_with_nothing_to_try_is_handed_out(self) -> None:
         board = make_board()
@@ -53,7 +53,7 @@ class TestPlan:
         found = plan(board)
         assert [one for one, _ in found.skipped] == [pool]
         assert count_skipped(found) == {Decision.SKIP_NO_PARTITIONS: 2}
-        assert not board.dirty
+        assert not board.state.dirty
 
     def test_pools_that_were_cut_off_are_news_again(self) -> None:
         board = make_board(Room(requests=1, candidates=10, messages=10))
@@ -80,9 +80,9 @@ class TestPlan:
         submit(board)
         mark(board, 1)
         plan(board)
-        assert not board.dirty
+        assert not board.state.dirty
         board.end(call)
-        assert pool in board.dirty
+        assert pool in board.state.dirty
         assert taken(plan(board)) == [[1]]
 
     def test_a_call_of_another_group_that_ends_is_news_too(self) -> None:
@@ -103,11 +103,11 @@ class TestPlan:
         first, second = submit(board), submit(board)
         pool = mark(board, 1)
         twice = [Assignment(one, pool, [partition(1)], 0) for one in (first, second)]
-        monkeypatch.setattr(pop_board, "decide", lambda *_, room: pop_board.Plan(twice))
+        monkeypatch.setattr(turns, "decide", lambda *_, room: Plan(twice))
         assert served(plan(board)) == [first]
         assert board.double_assignments == 1
         assert second.state is PopState.PENDING
-        assert pool in board.dirty
+        assert pool in board.state.dirty
 
     @pytest.mark.parametrize("is_auto_ack", [True, False])
     def test_nobody_is_settled_while_a_call_of_the_pool_is_in_flight(
@@ -124,28 +124,28 @@ class TestPlan:
         assert not pool.is_settled()
         board.end(call)
         assert pool.is_settled()
-        assert pool in board.dirty
+        assert pool in board.state.dirty
 
 
 class TestNews:
     def test_a_ready_partition_is_news_only_if_somebody_waits(self) -> None:
         board = make_board()
         pool = mark(board)
-        assert not board.add_ready(pool, partition(1))
+        assert not board.state.add_ready(pool, partition(1))
         submit(board)
-        board.dirty.clear()
-        assert board.add_ready(pool, partition(2))
-        assert pool in board.dirty
+        board.state.dirty.clear()
+        assert board.state.add_ready(pool, partition(2))
+        assert pool in board.state.dirty
 
     def test_a_pool_over_several_queues_has_to_look_up(self) -> None:
         board = make_board()
         scope = Scope(namespace="shop")
         submit(board, scope)
         pool = mark(board, scope=scope)
-        board.tick = 5
+        board.state.tick = 5
         pool.resolved_tick = 5
         pool.ready[partition(7)] = None
-        board.add_ready(pool, partition(1))
+        board.state.add_ready(pool, partition(1))
         assert not pool.ready
         assert set(pool.held) == {partition(1), partition(7)}
         assert not pool.is_settled()
@@ -154,22 +154,21 @@ class TestNews:
         board = make_board()
         for group in ("audit", "billing"):
             submit(board, group=group)
-        board.dirty.clear()
+        board.state.dirty.clear()
         key = PartitionKey("orders", "p1")
-        (woken,) = board.add_freed(partition(1), key, "audit", ("", ""))
-        assert woken.consumer_group == "audit"
-        assert list(board.dirty) == [woken]
+        board.free(partition(1), key, "audit", ("", ""))
+        assert [pool.consumer_group for pool in board.state.dirty] == ["audit"]
 
     def test_doubt_takes_every_horizon_away(self) -> None:
         board = make_board()
         pools = [mark(board, scope=scope) for scope in (ORDERS, Scope(namespace="shop"))]
         for pool in pools:
             pool.horizon = "7"
-        board.doubt()
+        board.state.doubt()
         assert [pool.horizon for pool in pools] == [None, None]
 
 
-def make_call(*ready: int, scope: Scope = ORDERS, **more: object) -> tuple[PopBoard, Assignment]:
+def make_call(*ready: int, scope: Scope = ORDERS, **more: object) -> tuple[OpenBoard, Assignment]:
     """A call for one pop that has just ended."""
     board = make_board()
     pool = mark(board, scope=scope)
@@ -221,7 +220,7 @@ class TestWhatACallSays:
     def test_what_a_look_up_meanwhile_may_have_seen_is_not_forgotten(self) -> None:
         # It was told nothing of the partition, and the horizon has moved on.
         board, call = make_call(1)
-        board.tick = 3
+        board.state.tick = 3
         call.pool.learn(make_resolved(), (), tick=3, doubts=0)
         board.learn(call, [make_grant(1, "none", has_more=False)], 0)
         assert partition(1) in call.pool.held
@@ -235,11 +234,11 @@ class TestWhatACallSays:
         ]
         board.learn(call, answers, 1_000)
         assert call.pool.due_at_ms == 1_300
-        assert call.pool in board.due
+        assert call.pool in board.state.due
 
     def test_a_locked_partition_is_tried_again_a_few_times(self) -> None:
         board, call = make_call(1)
-        for _ in range(pop_board.TRIES_MAX - 1):
+        for _ in range(learning.TRIES_MAX - 1):
             assert board.learn(call, [], 0)
             assert call.pool.ready.pop(partition(1), "absent") is None
         board.learn(call, [], 0)
@@ -256,28 +255,28 @@ class TestWhatACallSays:
     def test_many_held_partitions_ask_for_a_look_up_if_it_is_cheap(
         self, monkeypatch: pytest.MonkeyPatch, has_horizon: bool
     ) -> None:
-        monkeypatch.setattr(ready_index, "PRUNE_MIN", 2)
+        monkeypatch.setattr(pool_module, "PRUNE_MIN", 2)
         board, call = make_call(1, 2)
         call.pool.horizon = "7" if has_horizon else None
         board.learn(call, [make_grant(1, "held")], 0)
-        assert call.pool not in board.dry
+        assert call.pool not in board.state.dry
         board.learn(call, [make_grant(1, "held"), make_grant(2, "held")], 0)
-        assert (call.pool in board.dry) is has_horizon
+        assert (call.pool in board.state.dry) is has_horizon
 
 
 class TestPoolsAreForgotten:
     def test_idle_pools_make_room_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pop_board, "POOLS_MAX", 2)
+        monkeypatch.setattr(state, "POOLS_MAX", 2)
         board = make_board()
         idle = mark(board, scope=Scope("idle"))
         waiter = submit(board, Scope("waited-for"))
         submit(board, Scope("new"))
-        assert idle not in list(board.pools)
-        assert list(board.pool_of(waiter.request).waiting()) == [waiter]
+        assert idle not in list(board.state.pools)
+        assert list(board.state.pool_of(waiter.request).waiting()) == [waiter]
 
     def test_a_pool_with_a_call_in_flight_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # Its pop may come back without a partition, and then has to be found by the next push.
-        monkeypatch.setattr(pop_board, "POOLS_MAX", 1)
+        monkeypatch.setattr(state, "POOLS_MAX", 1)
         board = make_board()
         intention = submit(board)
         pool = mark(board, 1)
@@ -286,4 +285,4 @@ class TestPoolsAreForgotten:
         board.end([call])
         intention.move(PopEvent.REFUSED, 0)
         pool.add(intention)
-        assert board.pool_of(intention.request) is pool
+        assert board.state.pool_of(intention.request) is pool

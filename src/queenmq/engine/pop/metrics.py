@@ -12,8 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from queenmq.engine.pop.board import count_skipped
-from queenmq.engine.pop.decision import Decision, Plan
+from queenmq.engine.pop.board.decision import Decision, Plan, count_skipped
 from queenmq.engine.pop.intention import StateTimes
 
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)

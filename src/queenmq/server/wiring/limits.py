@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from queenmq.engine.pop.decision import Room
+from queenmq.engine.pop.board.board import BoardLimits
+from queenmq.engine.pop.board.decision import Room
 from queenmq.engine.pop.service import PopLimits
 from queenmq.engine.push.service import PushLimits
 from queenmq.settings import Settings
@@ -30,19 +31,21 @@ def pop_slots(settings: Settings) -> int:
 
 def pop_limits(settings: Settings) -> PopLimits:
     return PopLimits(
-        slots=pop_slots(settings),
-        room=Room(
-            requests=settings.pop_candidates_max if settings.enable_pop_batching else 1,
-            candidates=settings.pop_candidates_max,
-            messages=settings.pop_messages_max,
+        board=BoardLimits(
+            room=Room(
+                requests=settings.pop_candidates_max if settings.enable_pop_batching else 1,
+                candidates=settings.pop_candidates_max,
+                messages=settings.pop_messages_max,
+            ),
+            look_up_pools_max=settings.smart_poll_max_intentions,
+            page=_PAGE,
+            is_checking=settings.enable_pending_check,
         ),
+        slots=pop_slots(settings),
         apart_count=settings.pop_apart_count,
         waiting_max=settings.pop_waiting_max,
-        preflight_pools_max=settings.smart_poll_max_intentions,
-        page=_PAGE,
         preflight_budget_ms=settings.smart_poll_preflight_timeout_ms,
         min_interval_ms=settings.smart_poll_min_interval_ms,
         max_interval_ms=settings.smart_poll_max_interval_ms,
         listening_interval_ms=settings.smart_poll_listening_interval_ms,
-        is_checking=settings.enable_pending_check,
     )

@@ -13,9 +13,8 @@ from queenmq.clock import now_ms
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.maintenance import Maintenance
-from queenmq.engine.pop.desk import LEFT
 from queenmq.engine.pop.intention import PopAnswer
-from queenmq.engine.pop.service import PopService
+from queenmq.engine.pop.service import LEFT, PopService
 from queenmq.engine.pop.subscriptions import Subscriptions
 from queenmq.engine.requests import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
 from queenmq.errors import InvalidRequest, QueenError

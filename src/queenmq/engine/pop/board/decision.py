@@ -15,8 +15,8 @@ from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
+from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.intention import Intention
-from queenmq.engine.pop.ready_index import Pool
 
 
 class Decision(enum.Enum):
@@ -59,6 +59,14 @@ class Plan:
     assignments: list[Assignment] = field(default_factory=list)
     skipped: list[tuple[Pool, Decision]] = field(default_factory=list)
     cut_off: list[Pool] = field(default_factory=list)
+
+
+def count_skipped(plan: Plan) -> dict[Decision, int]:
+    """How many pops the plan has left waiting, by reason."""
+    counts: dict[Decision, int] = {}
+    for pool, decision in plan.skipped:
+        counts[decision] = counts.get(decision, 0) + pool.waiting_count
+    return counts
 
 
 def decide(pools: Iterable[Pool], busy: Container[UUID], *, room: Room) -> Plan:

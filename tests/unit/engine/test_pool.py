@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine.pop import ready_index
-from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.pop.board import pool as pool_module
+from queenmq.engine.pop.board.pool import Pool
 from tests.support.pops import learn, make_intention, make_pool, numbers, partition
 
 
@@ -102,7 +102,7 @@ class TestReadyPartitions:
     def test_memory_is_bounded_and_forgetting_takes_the_horizon_away(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ready_index, "READY_MAX", 3)
+        monkeypatch.setattr(pool_module, "READY_MAX", 3)
         pool = make_pool(1, 2)
         pool.horizon = "7"
         pool.mark_ready(partition(3))
@@ -114,7 +114,7 @@ class TestReadyPartitions:
     def test_a_held_partition_that_finds_no_room_stays_held(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ready_index, "READY_MAX", 1)
+        monkeypatch.setattr(pool_module, "READY_MAX", 1)
         pool = make_pool(1)
         pool.hold(partition(2), "l", 0)
         pool.mark_ready(partition(2))
@@ -125,7 +125,7 @@ class TestHeldPartitions:
     def test_memory_is_bounded_and_forgetting_takes_the_horizon_away(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ready_index, "HELD_MAX", 2)
+        monkeypatch.setattr(pool_module, "HELD_MAX", 2)
         pool = make_pool()
         pool.horizon = "7"
         for number in (1, 2):
@@ -211,7 +211,7 @@ class TestLookUp:
     def test_what_finds_no_room_while_it_is_taken_in_is_a_doubt(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ready_index, "READY_MAX", 1)
+        monkeypatch.setattr(pool_module, "READY_MAX", 1)
         pool = make_pool()
         learn(pool, 1, 2)
         assert (free(pool), pool.horizon) == ([1], None)
@@ -219,7 +219,7 @@ class TestLookUp:
     def test_the_next_look_up_to_forget_waits_for_twice_as_many(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ready_index, "PRUNE_MIN", 3)
+        monkeypatch.setattr(pool_module, "PRUNE_MIN", 3)
         pool = make_pool()
         learn(pool, held={1: "l"})
         assert pool.prune_at == 3

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import math
 
-from queenmq.engine.pop.ready_index import Pool
+from queenmq.engine.pop.board.pool import Pool
 
 _numbers = itertools.count()
 

@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.machine import PopEvent
-from queenmq.engine.pop.ready_index import Pool
 from tests.support.pops import GROUP, ORDERS, make_intention, make_pool, numbers, partition
 
 partitions = st.integers(0, 9).map(partition)

@@ -1,0 +1,72 @@
+"""What the board wants done. The shells around it carry actions out and report back as events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from queenmq.engine.pop.board.decision import Assignment
+from queenmq.engine.pop.board.look_up import LookUp
+from queenmq.engine.pop.board.pool import Pool
+from queenmq.engine.pop.intention import Intention, PopAnswer
+from queenmq.engine.requests import PartitionKey, PopGrant
+from queenmq.errors import QueenError
+
+
+class Answer(NamedTuple):
+    """Answer a pop. Each pop whose caller is still there gets exactly one."""
+
+    intention: Intention
+    result: PopAnswer | QueenError
+
+
+class Lease(NamedTuple):
+    """Lease and fetch for these pops in one call. Ends in `leased` or `lease_failed`."""
+
+    assignments: list[Assignment]
+
+
+class Fetch(NamedTuple):
+    """Read a batch that is too large to be read beside others. Ends in `fetched` or `fetch_failed`.
+
+    The pool is the board's own; whoever reads hands it back untouched.
+    """
+
+    intention: Intention
+    pool: Pool
+    granted: list[PopGrant]
+    leased: list[PopGrant]
+
+
+class HandBack(NamedTuple):
+    """End leases that nobody waits for any more. Ends in `handed_back` if it works."""
+
+    pool: Pool
+    grants: Sequence[PopGrant]
+
+
+class StartLookUp(NamedTuple):
+    """Ask the questions of a look-up. Ends in `looked_up` or `look_up_failed`."""
+
+    look_up: LookUp
+
+
+class Forget(NamedTuple):
+    """Forget the id of a partition, which may have been deleted."""
+
+    key: PartitionKey
+
+
+class Announce(NamedTuple):
+    """Tell other brokers that leases of a queue have ended; `*` stands for all queues."""
+
+    queue: str
+
+
+class WakeAt(NamedTuple):
+    """Report `due` at this time, or earlier."""
+
+    at_ms: float
+
+
+Action = Answer | Lease | Fetch | HandBack | StartLookUp | Forget | Announce | WakeAt

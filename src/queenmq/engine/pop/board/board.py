@@ -1,0 +1,275 @@
+"""The one owner of everything that the pop path knows. Pure: no clock, no I/O, no event loop.
+
+How pops work. A *pool* joins the waiting pops of one consumer group that look in the same place
+with what is known of that place. The board holds all pools and is the only one to change them. Each
+thing that happens is one call of an event method below. An event changes pools and returns
+*actions*: answers to give, calls to make, times to wake up at. The shells around the board
+(`engine/pop/service.py`, `calls.py`, `preflight.py`) carry actions out and report what came of them
+as new events.
+
+*Turns.* Most events only leave a note: this pool has news. `turn` works the notes off, so that
+requests that arrive together share a call. It plans: the longest waiters get the partitions to try
+(decision.py), each partition in one call at most. A pool with waiters and nothing to try is
+settled. Its impatient waiters are answered once everything has been looked at, the others wait on.
+
+*Ticks.* Every look-up has a number, its tick. A pop remembers the newest tick at its arrival. Only
+a look-up with a higher one began after the pop came and can say that there is nothing for it. The
+same rule decides between two pieces of knowledge: what was learnt during a look-up is newer than
+it.
+
+*Horizons.* A finished look-up leaves a horizon: a transaction number below which all is known. The
+next look-up starts there. As long as a pool has a horizon, every partition with messages for the
+group is ready, held or in a call, or got its messages from a transaction at or above the horizon.
+
+*Doubt.* When that may be untrue (a call broke, the database was away, a list was full), the horizon
+is given up and the next look-up searches the whole place. A doubt that arises during a look-up wins
+over its result.
+
+*Hints.* Pushes, acks and notifications are hints: they name a partition to try or a pool to look
+up. A lost hint costs time, no message: pools are polled at growing intervals (poll_schedule.py). A
+false hint costs one try, because the lease itself checks again in the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from queenmq.engine.pop.board.actions import Action, Fetch, HandBack
+from queenmq.engine.pop.board.decision import Assignment, Room
+from queenmq.engine.pop.board.lease_results import LeaseResults
+from queenmq.engine.pop.board.look_up import LookUp
+from queenmq.engine.pop.board.look_ups import LookUps
+from queenmq.engine.pop.board.poll_schedule import PollSchedule
+from queenmq.engine.pop.board.pool import Pool
+from queenmq.engine.pop.board.state import BoardState
+from queenmq.engine.pop.board.turns import Turns
+from queenmq.engine.pop.intention import Intention, PopAnswer
+from queenmq.engine.pop.machine import PopEvent, PopState
+from queenmq.engine.pop.metrics import PopMetrics
+from queenmq.engine.requests import PartitionKey, PartitionRef, PopGrant, PopRequest
+from queenmq.errors import QueenError
+
+DISMISSED = PopAnswer((), "group_deleted", is_timeout=True)
+STOPPING = PopAnswer((), "shutting_down", is_timeout=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardLimits:
+    """What fits into a call and into a look-up."""
+
+    room: Room
+    #: Pools in one look-up, and partitions to try that it brings for each.
+    look_up_pools_max: int
+    page: int
+    #: Whether quiet pools are asked the cheaper questions first.
+    is_checking: bool
+
+
+class PopBoard:
+    """All waiting pops, all knowledge about partitions, and what is on its way."""
+
+    def __init__(
+        self,
+        limits: BoardLimits,
+        schedule: PollSchedule,
+        metrics: PopMetrics,
+        *,
+        find_known: Callable[[PartitionKey], PartitionRef | None],
+    ) -> None:
+        self._state = BoardState(schedule, metrics, find_known)
+        self._look_ups = LookUps(
+            self._state,
+            pools_max=limits.look_up_pools_max,
+            page=limits.page,
+            is_checking=limits.is_checking,
+        )
+        self._turns = Turns(self._state, self._look_ups, limits.room)
+        self._results = LeaseResults(self._state)
+
+    @property
+    def tick(self) -> int:
+        """The number of the newest look-up."""
+        return self._state.tick
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a turn has something to do."""
+        state = self._state
+        return bool(state.dirty or state.dry or state.dry_alone)
+
+    @property
+    def ready_count(self) -> int:
+        """How many pops could be tried now. Parked ones wait for messages."""
+        return sum(min(pool.waiting_count, len(pool.ready)) for pool in self._state.dirty)
+
+    def count_waiting(self, key: PartitionKey | str, filters: tuple[str, str], group: str) -> int:
+        """Count the pops of a group that could get something of a partition, or of any partition
+        of a queue; filters are its namespace and task.
+        """
+        return sum(
+            pool.waiting_count
+            for pool in self._state.pools.of_queue(key if isinstance(key, str) else key.queue)
+            if pool.consumer_group == group and pool.scope.covers(key, *filters)
+        )
+
+    # Pops come and go.
+
+    def arrived(self, intention: Intention, now_ms: float) -> list[Action]:
+        """A pop has come."""
+        if self._state.is_closing:
+            return self._state.finish(intention, PopEvent.DRY, STOPPING, now_ms)
+        request = intention.request
+        pool = self._state.pool_of(request)
+        if pool.is_specific and (ref := self._state.find_known(request.scope.partition_key)):
+            # A remembered partition needs no look-up: the lease sees whatever is there.
+            pool.mark_ready(ref.partition_id)
+            pool.resolved_tick = self._state.tick + 1
+            pool.is_found = True
+        else:
+            if pool.is_specific:
+                # What an id told that is forgotten since, as of a deleted queue, counts no more.
+                pool.unsettle(self._state.tick)
+            if pool.poll_at_ms is None:
+                # Also when every pop is served at once: nobody announces a lease that has run out.
+                self._state.schedule.add(pool, now_ms, is_busy=True)
+        pool.is_used = True
+        pool.add(intention)
+        self._state.dirty[pool] = None
+        return []
+
+    def left(self, intention: Intention, now_ms: float) -> list[Action]:
+        """The caller has gone; what a call still brings for it is handed back."""
+        if intention.is_waiting:
+            self._state.pool_of(intention.request).remove(intention)
+            intention.move(PopEvent.CALLER_LEFT, now_ms)
+        elif not intention.is_final and intention.state is not PopState.ABANDONED:
+            intention.move(PopEvent.CALLER_LEFT, now_ms)
+        return []
+
+    def left_with(self, request: PopRequest, grants: Sequence[PopGrant]) -> list[Action]:
+        """The caller has gone before it could get these; messages that were acked are lost."""
+        return [] if request.is_auto_ack else [HandBack(self._state.pool_of(request), grants)]
+
+    def expired(self, intention: Intention, now_ms: float) -> list[Action]:
+        """The pop has waited as long as it may."""
+        intention.is_expired = True
+        if not intention.is_waiting:
+            return []
+        self._state.pool_of(intention.request).remove(intention)
+        answer = PopAnswer((), intention.last_outcome, is_timeout=True)
+        return self._state.finish(intention, PopEvent.DRY, answer, now_ms)
+
+    def dismissed(self, queue: str, consumer_group: str, now_ms: float) -> list[Action]:
+        """The start of a group on a queue is forgotten: who named one has to name it again.
+
+        Left to wait, it would get the queue from its oldest message on.
+        """
+        gone = [
+            intention
+            for pool in self._state.pools.of_queue(queue)
+            if pool.consumer_group == consumer_group
+            for intention in pool.waiting()
+            if intention.request.subscription is not None
+        ]
+        return self._answer_all(gone, DISMISSED, now_ms)
+
+    def closed(self, now_ms: float) -> list[Action]:
+        """The broker stops: nobody waits any longer."""
+        self._state.is_closing = True
+        waiting = [intention for pool in self._state.pools for intention in pool.waiting()]
+        return self._answer_all(waiting, STOPPING, now_ms)
+
+    def paused(self, is_paused: bool) -> None:
+        """Pops are held back from now on, or served again. Who waits meanwhile waits on."""
+        self._state.is_paused = is_paused
+        for pool in self._state.pools:
+            if pool.waiting_count and not is_paused:
+                self._state.dry[pool] = None
+                self._state.dirty[pool] = None
+
+    # News of messages.
+
+    def pushed(self, refs: Iterable[PartitionRef]) -> None:
+        """These partitions have new messages."""
+        for ref in refs:
+            filters = {"namespace": ref.namespace, "task": ref.task}
+            for pool in self._state.pools.touched_by(ref.key, **filters):
+                self._state.offer(pool, ref.partition_id)
+
+    def freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
+        """A lease has ended and the partition has more for its group."""
+        self._state.free(partition_id, key, consumer_group)
+
+    def pushed_elsewhere(self, queues: Iterable[str]) -> None:
+        """These queues have news by another broker or a SQL session; `*` stands for all."""
+        for queue in queues:
+            for pool in self._state.pools if queue == "*" else self._state.pools.of_queue(queue):
+                # A pop in a call may come back from it with nothing.
+                if pool.waiting_count or pool.claims or pool.reads:
+                    self._state.dry[pool] = None
+                    self._state.wake(pool)
+
+    def listening(self, is_listening: bool) -> None:
+        """Notifications arrive from now on, or do not any more; some may have been lost."""
+        self._state.schedule.is_listening = is_listening
+        self.pushed_elsewhere(["*"])
+
+    def due(self, now_ms: float) -> None:
+        """The time has come at which the board wanted to be woken."""
+        for pool in self._state.schedule.take_due(now_ms):
+            if pool.waiting_count or pool.claims or pool.is_used:
+                pool.is_used = False
+                self._state.dry[pool] = None
+
+    def turn(self, now_ms: float, *, free_slots: int) -> list[Action]:
+        """Work off the news, with as many calls as there are free slots."""
+        return [] if self._state.is_paused else self._turns.turn(now_ms, free_slots=free_slots)
+
+    # What came of actions.
+
+    def lost(self) -> None:
+        """A call ended without an answer: the database was away and may be another one now."""
+        self._state.doubt()
+
+    def leased(
+        self, assignments: list[Assignment], grants: Iterable[PopGrant], now_ms: float
+    ) -> list[Action]:
+        """A lease call has ended."""
+        return self._results.leased(assignments, grants, now_ms)
+
+    def lease_failed(
+        self, assignments: list[Assignment], error: QueenError, now_ms: float
+    ) -> list[Action]:
+        """A lease call has failed: nothing that it leased stays."""
+        return self._results.lease_failed(assignments, error, now_ms)
+
+    def fetched(self, fetch: Fetch, read: list[PopGrant], now_ms: float) -> list[Action]:
+        """A large batch was read; leases whose messages were deleted meanwhile are empty."""
+        return self._results.fetched(fetch, read, now_ms)
+
+    def fetch_failed(self, fetch: Fetch, error: QueenError, now_ms: float) -> list[Action]:
+        """A large batch was not read, and its leases were handed back as far as possible."""
+        return self._results.fetch_failed(fetch, error, now_ms)
+
+    def handed_back(self, pool: Pool, grants: Sequence[PopGrant]) -> list[Action]:
+        """These can be had again, by the pool they were leased for and by others."""
+        return self._results.handed_back(pool, grants)
+
+    def looked_up(self, look_up: LookUp, now_ms: float) -> None:
+        """All questions of a look-up are answered."""
+        self._look_ups.end(look_up, now_ms)
+
+    def look_up_failed(self, look_up: LookUp, error: QueenError, now_ms: float) -> list[Action]:
+        """A question of a look-up has failed."""
+        return self._look_ups.fail(look_up, error, now_ms)
+
+    def _answer_all(
+        self, intentions: list[Intention], answer: PopAnswer, now_ms: float
+    ) -> list[Action]:
+        actions: list[Action] = []
+        for intention in intentions:
+            self._state.pool_of(intention.request).remove(intention)
+            actions += self._state.finish(intention, PopEvent.DRY, answer, now_ms)
+        return actions

@@ -1,0 +1,82 @@
+"""What a lease call teaches of the partitions that it tried. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from queenmq.engine.pop.board.decision import Assignment
+from queenmq.engine.requests import PopGrant
+
+#: A pop whose candidates are locked by others this often is treated as if they had nothing.
+TRIES_MAX = 5
+
+#: Outcomes of a candidate that say why its messages must wait.
+_WAITS = {"held": "l", "retry": "w", "window": "w", "delayed": "w", "blocked": "b"}
+#: Outcomes of a candidate that gave messages.
+_HAD = {"granted", "leased"}
+
+
+class Lesson(NamedTuple):
+    """What the board has to do beside the changes of the pool."""
+
+    #: False: the partition that the scope names may be gone.
+    is_known: bool
+    #: When the first message of the pool that was found waiting is due.
+    due_at_ms: float | None
+    #: So many partitions are held that a look-up is worth it to forget some.
+    wants_look_up: bool
+
+
+def learn_from_call(
+    assignment: Assignment, answers: Iterable[PopGrant], *, tick: int, now_ms: float
+) -> Lesson:
+    """Write what the call found into the pool that it was made for."""
+    pool = assignment.pool
+    answered = {one.partition_id: one for one in answers}
+    if any(one.outcome in _HAD for one in answered.values()):
+        pool.cuts = 0
+    is_known, due_at_ms = True, None
+    for partition_id in assignment.partition_ids:
+        one = answered.get(partition_id)
+        if one is None:
+            is_known = _try_again(assignment, partition_id, tick)
+        else:
+            _learn_one(assignment, one, tick)
+            if one.outcome in _WAITS and one.due_ms is not None:
+                due_at_ms = min(now_ms + one.due_ms, due_at_ms or now_ms + one.due_ms)
+    wants_look_up = len(pool.held) >= pool.prune_at and pool.horizon is not None
+    return Lesson(is_known, due_at_ms, wants_look_up)
+
+
+def _learn_one(assignment: Assignment, one: PopGrant, tick: int) -> None:
+    intention, pool, _, seen_tick = assignment
+    partition_id = one.partition_id
+    if one.outcome in ("again", "spare"):
+        pool.mark_ready(partition_id)
+    elif one.outcome in _WAITS:
+        pool.hold(partition_id, _WAITS[one.outcome], tick)
+    elif one.outcome != "none" and not intention.request.is_auto_ack:
+        pool.hold(partition_id, "l", tick)
+    elif one.has_more:
+        pool.mark_ready(partition_id)
+    elif pool.resolved_tick != seen_tick and partition_id not in pool.ready:
+        # A look-up ended meanwhile; it may have seen more than this call.
+        pool.hold(partition_id, "w", tick)
+
+
+def _try_again(assignment: Assignment, partition_id: UUID, tick: int) -> bool:
+    """No answer: another session had the row locked just then, or the partition is gone."""
+    intention, pool, _, _ = assignment
+    intention.tries += 1
+    if intention.tries >= TRIES_MAX:
+        intention.tries = 0
+        pool.hold(partition_id, "w", tick)
+    elif pool.is_specific:
+        pool.doubt()
+        pool.unsettle(tick)
+        return False
+    else:
+        pool.mark_ready(partition_id)
+    return True

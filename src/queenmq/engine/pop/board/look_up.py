@@ -1,0 +1,260 @@
+"""One look-up, as questions to the database and what their answers teach. Pure: no clock, no I/O.
+
+All idle pools of a queue share one question for what is new in it; only the pools that it concerns
+are looked up. Other pools that have been quiet for a while are first asked the cheaper question
+whether there is anything at all. A pool that knows its horizon is looked up from there on. A pool
+without one, or not searched for long, is searched whole. Where that finds more than it may bring,
+the queue is gone through page by page, so that catching up costs the same however many partitions
+there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from queenmq.engine.pop.board.pool import Pool
+from queenmq.engine.pop.intention import Intention
+from queenmq.engine.pop.machine import PopEvent, PopState
+from queenmq.engine.pop.metrics import PopMetrics
+from queenmq.engine.requests import News, OnwardAsk, PartitionKey, ResolveAsk
+
+#: Pools polled at this interval or slower are asked the cheaper question first ...
+_QUIET_MS = 500
+#: ... but not for ever: a look-up also moves the horizon on.
+_MISSES_MAX = 8
+#: A search of the whole scope in spite of a horizon, in case anything was changed behind our back.
+_FULL_EVERY_MS = 120_000
+
+
+class FindNews(NamedTuple):
+    """What is new in these queues since these horizons? Answered by News for each."""
+
+    queues: list[str]
+    horizons: list[str]
+
+
+class FindPartitions(NamedTuple):
+    """Which ids have these partitions? The answer is remembered elsewhere."""
+
+    keys: set[PartitionKey]
+
+
+class HasPending(NamedTuple):
+    """Is there anything at all? Answered by a truth value for each."""
+
+    asks: list[ResolveAsk]
+
+
+class SearchOnwards(NamedTuple):
+    """What does the next page hold? Answered by a Page for each, None when time ran out."""
+
+    asks: list[OnwardAsk]
+
+
+class Resolve(NamedTuple):
+    """Which partitions have work? Answered by Resolved for each, None when time ran out."""
+
+    asks: list[ResolveAsk]
+
+
+Question = FindNews | FindPartitions | HasPending | SearchOnwards | Resolve
+
+
+class Reply(NamedTuple):
+    """An answer, when its question was asked, and when it came."""
+
+    value: Any
+    asked_at_ms: float
+    now_ms: float
+
+
+class Listener(Protocol):
+    """The board, as a look-up sees it."""
+
+    def rest(self, pool: Pool) -> None:
+        """There is nothing for the pool now."""
+
+    def note_learnt(self, pool: Pool, due_at_ms: float | None) -> None:
+        """The pool has learnt something, and perhaps when its next message is due."""
+
+    def put_first(self, pools: Iterable[Pool]) -> None:
+        """Time ran out before these pools; they come first in the next look-up."""
+
+
+class LookUp:
+    """Asks its questions one after the other, and writes into its pools what the answers say."""
+
+    def __init__(
+        self,
+        pools: list[Pool],
+        listener: Listener,
+        metrics: PopMetrics,
+        *,
+        tick: int,
+        page: int,
+        is_checking: bool,
+        now_ms: float,
+    ) -> None:
+        self.pools = pools
+        self.members = frozenset(pools)
+        self._listener = listener
+        self._metrics = metrics
+        self._tick = tick
+        self._page = page
+        self._is_checking = is_checking
+        self._now_ms = now_ms
+        self._began = self._begin()
+
+    def _begin(self) -> list[Intention]:
+        began = [
+            intention
+            for pool in self.pools
+            for intention in pool.unsettled()
+            if intention.state is PopState.PENDING
+        ]
+        for intention in began:
+            intention.move(PopEvent.LOOK_UP, self._now_ms)
+        return began
+
+    def end(self, now_ms: float) -> None:
+        """Let the pops wait again for what comes of it."""
+        for intention in self._began:
+            if intention.state is PopState.RESOLVING:
+                intention.move(PopEvent.LOOKED_UP, now_ms)
+
+    def questions(self) -> Generator[Question, Reply, None]:
+        """Yield each question; its reply has to be sent in."""
+        calm = {pool: None for pool in self.pools if self._is_calm(pool)}
+        concerned = yield from self._with_news(list(calm))
+        asked = [pool for pool in self.pools if pool not in calm or pool in concerned]
+        # Named partitions are remembered, so that the next pop needs no look-up.
+        if keys := {pool.scope.partition_key for pool in asked if pool.is_specific}:
+            yield FindPartitions(keys)
+        quiet = {pool: None for pool in asked if pool not in calm and self._is_quiet(pool)}
+        hits = yield from self._with_work(list(quiet))
+        asked = [pool for pool in asked if pool not in quiet or pool in hits]
+        rest = yield from self._go_on(asked)
+        if rest:
+            yield from self._search(rest)
+
+    def _is_calm(self, pool: Pool) -> bool:
+        return self._is_checking and not self._is_old(pool) and pool.is_calm()
+
+    def _is_old(self, pool: Pool) -> bool:
+        return self._now_ms - pool.full_at_ms > _FULL_EVERY_MS
+
+    def _with_news(self, pools: list[Pool]) -> Generator[Question, Reply, set[Pool]]:
+        """Find the pools that something new concerns; the others have seen all there is."""
+        by_queue: dict[str, list[Pool]] = {}
+        doubts = {}
+        for pool in pools:
+            by_queue.setdefault(pool.scope.queue or "", []).append(pool)
+            doubts[pool] = pool.doubts
+            # What becomes known from now on counts beside the answer.
+            pool.is_woken = False
+        if not by_queue:
+            return set()
+        horizons = [
+            min((one.horizon or "0" for one in group), key=int) for group in by_queue.values()
+        ]
+        reply = yield FindNews(list(by_queue), horizons)
+        concerned: set[Pool] = set()
+        for group, news in zip(by_queue.values(), reply.value, strict=True):
+            for pool in group:
+                if concerns(pool, news):
+                    concerned.add(pool)
+                else:
+                    # A doubt that arose meanwhile may concern something that is not new.
+                    if pool.doubts == doubts[pool]:
+                        pool.horizon = news.horizon
+                    self._listener.rest(pool)
+        self._metrics.checked(len(pools), len(concerned))
+        return concerned
+
+    def _is_quiet(self, pool: Pool) -> bool:
+        return (
+            self._is_checking
+            and pool.poll_ms >= _QUIET_MS
+            and not pool.is_woken
+            and pool.misses < _MISSES_MAX
+            and pool.is_settled()
+        )
+
+    def _with_work(self, pools: list[Pool]) -> Generator[Question, Reply, set[Pool]]:
+        """Find the pools that have something to deliver; the others wait for their next turn."""
+        if not pools:
+            return set()
+        reply = yield HasPending([self._ask(pool) for pool in pools])
+        hits = {pool for pool, has_work in zip(pools, reply.value, strict=True) if has_work}
+        self._metrics.checked(len(pools), len(hits))
+        for pool in pools:
+            if pool not in hits:
+                pool.misses += 1
+                self._listener.rest(pool)
+        return hits
+
+    def _ask(self, pool: Pool) -> ResolveAsk:
+        if pool.is_specific or pool.horizon is None or self._is_old(pool):
+            return ResolveAsk(pool.scope, pool.consumer_group, None, ())
+        return ResolveAsk(pool.scope, pool.consumer_group, pool.horizon, tuple(pool.held))
+
+    def _go_on(self, pools: list[Pool]) -> Generator[Question, Reply, list[Pool]]:
+        """Bring the next page where a search was cut off; the pools that need a whole search."""
+        asks = {
+            pool: OnwardAsk(pool.scope.queue, pool.consumer_group, pool.after)
+            for pool in pools
+            if pool.after is not None and pool.scope.queue is not None
+        }
+        if not asks:
+            return pools
+        reply = yield SearchOnwards(list(asks.values()))
+        done: set[Pool] = set()
+        unreached: dict[Pool, None] = {}
+        for pool, page in zip(asks, reply.value, strict=True):
+            if page is None:
+                unreached[pool] = None
+            elif page.is_filled:
+                done.add(pool)
+                pool.learn_page(page, tick=self._tick)
+                self._learnt(pool, page.next_due_ms, reply)
+                took_ms = reply.now_ms - reply.asked_at_ms
+                self._metrics.looked_up(1, len(page.partition_ids), took_ms=took_ms)
+        self._listener.put_first(unreached)
+        return [pool for pool in pools if pool not in done and pool not in unreached]
+
+    def _search(self, pools: list[Pool]) -> Generator[Question, Reply, None]:
+        asks = [self._ask(pool) for pool in pools]
+        told = [(tuple(pool.held), pool.doubts) for pool in pools]
+        for pool in pools:
+            # What becomes known from now on counts beside the answer.
+            pool.due_at_ms = None
+            pool.is_woken = False
+        reply = yield Resolve(asks)
+        reached = [result for result in reply.value if result is not None]
+        found = sum(len(result.partition_ids) for result in reached)
+        took_ms = reply.now_ms - reply.asked_at_ms
+        self._metrics.looked_up(len(reached), found, took_ms=took_ms)
+        unreached: list[Pool] = []
+        for pool, ask, (held, doubts), result in zip(pools, asks, told, reply.value, strict=True):
+            if result is None:
+                unreached.append(pool)
+                continue
+            is_cut = not result.is_complete and len(result.partition_ids) >= self._page
+            pool.learn(result, held, tick=self._tick, doubts=doubts, is_cut=is_cut)
+            if ask.horizon is None:
+                pool.full_at_ms = reply.asked_at_ms
+            self._learnt(pool, result.next_due_ms, reply)
+        self._listener.put_first(unreached)
+
+    def _learnt(self, pool: Pool, next_due_ms: float | None, reply: Reply) -> None:
+        pool.misses = 0
+        due_at_ms = None if next_due_ms is None else reply.now_ms + next_due_ms
+        self._listener.note_learnt(pool, due_at_ms)
+
+
+def concerns(pool: Pool, news: News) -> bool:
+    """Whether something new in its queue may have brought work to this pool."""
+    if news.is_changed or not pool.is_specific:
+        return news.is_changed or bool(news.partition_names)
+    return pool.scope.partition in news.partition_names

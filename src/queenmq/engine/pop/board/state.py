@@ -1,0 +1,100 @@
+"""The memory of the board, and the small steps that its parts share. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from queenmq.engine.pop.board.actions import Action, Answer
+from queenmq.engine.pop.board.poll_schedule import PollSchedule
+from queenmq.engine.pop.board.pool import Pool
+from queenmq.engine.pop.board.pool_index import PoolIndex
+from queenmq.engine.pop.intention import Intention, PopAnswer
+from queenmq.engine.pop.machine import PopEvent
+from queenmq.engine.pop.metrics import PopMetrics
+from queenmq.engine.requests import PartitionKey, PartitionRef, PopRequest
+from queenmq.errors import QueenError
+
+#: Pools kept for callers that may come back; more are dropped when nobody waits in them.
+POOLS_MAX = 5_000
+
+
+class BoardState:
+    """All pools, and which of them need what."""
+
+    def __init__(
+        self,
+        schedule: PollSchedule,
+        metrics: PopMetrics,
+        find_known: Callable[[PartitionKey], PartitionRef | None],
+    ) -> None:
+        self.schedule = schedule
+        self.metrics = metrics
+        self.find_known = find_known
+        self.pools = PoolIndex()
+        #: Pools with news: a waiter or a partition was added, or a call for them has ended.
+        self.dirty: dict[Pool, None] = {}
+        #: Pools that need a look-up, and those that need one of their own.
+        self.dry: dict[Pool, None] = {}
+        self.dry_alone: list[Pool] = []
+        #: Pools of which a due time has become known.
+        self.due: dict[Pool, None] = {}
+        #: Pools whose partitions are all in calls: the end of any call is news for them.
+        self.on_calls: dict[Pool, None] = {}
+        #: Partitions in a call; none is in two calls.
+        self.claiming: set[UUID] = set()
+        #: Look-ups begun so far.
+        self.tick = 0
+        self.is_paused = False
+        self.is_closing = False
+
+    def pool_of(self, request: PopRequest) -> Pool:
+        """Find the pool of a request, or make it."""
+        if len(self.pools) >= POOLS_MAX:
+            self.pools.remove_idle()
+        return self.pools.get_or_add(request.scope, request.consumer_group)
+
+    def finish(
+        self, intention: Intention, event: PopEvent, result: PopAnswer | QueenError, now_ms: float
+    ) -> list[Action]:
+        """Let the pop take its last step, with an answer for its caller."""
+        intention.move(event, now_ms)
+        return [Answer(intention, result)]
+
+    def offer(self, pool: Pool, partition_id: UUID) -> None:
+        """Note that the partition has work, and wake the pool if a pop waits for it."""
+        if self.add_ready(pool, partition_id):
+            self.wake(pool)
+
+    def add_ready(self, pool: Pool, partition_id: UUID) -> bool:
+        """Note that the partition has work; whether a pop waits for it."""
+        pool.mark_ready(partition_id)
+        if pool.scope.queue is None:
+            # Several queues, highest priority first: only a look-up knows where this one stands.
+            pool.hold_ready(self.tick)
+        if pool.waiting_count:
+            self.dirty[pool] = None
+        return pool.waiting_count > 0
+
+    def wake(self, pool: Pool) -> None:
+        """Something may have happened in the place of this pool."""
+        pool.is_woken = True
+        self.schedule.reset(pool)
+
+    def free(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
+        """Offer a partition to all pools of a group that could serve it."""
+        ref = self.find_known(key)
+        namespace, task = (ref.namespace, ref.task) if ref else ("", "")
+        for pool in self.pools.touched_by(key, namespace=namespace, task=task):
+            if pool.consumer_group == consumer_group:
+                self.offer(pool, partition_id)
+
+    def note_due(self, pool: Pool, due_at_ms: float) -> None:
+        """Remember when the first message of the pool that waits for its time is due."""
+        pool.due_at_ms = min(due_at_ms, pool.due_at_ms or due_at_ms)
+        self.due[pool] = None
+
+    def doubt(self) -> None:
+        """The database was away and may be another one now: no horizon counts any more."""
+        for pool in self.pools:
+            pool.doubt()

@@ -1,0 +1,111 @@
+"""One turn of the board: news becomes calls, look-ups and answers. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from queenmq.engine.pop.board.actions import Action, Lease, StartLookUp, WakeAt
+from queenmq.engine.pop.board.decision import Assignment, Plan, Room, decide
+from queenmq.engine.pop.board.look_ups import LookUps
+from queenmq.engine.pop.board.pool import Pool
+from queenmq.engine.pop.board.state import BoardState
+from queenmq.engine.pop.intention import PopAnswer
+from queenmq.engine.pop.machine import PopEvent
+
+
+class Turns:
+    """Plans calls, and settles the pools that have nothing to try."""
+
+    def __init__(self, state: BoardState, look_ups: LookUps, room: Room) -> None:
+        self._state = state
+        self._look_ups = look_ups
+        self._room = room
+        #: Plans that would have given a partition away twice; stays 0.
+        self.double_assignments = 0
+
+    def turn(self, now_ms: float, *, free_slots: int) -> list[Action]:
+        """Work off the news, with as many calls as there are free slots."""
+        if self._state.is_paused:
+            return []
+        actions: list[Action] = []
+        while self._state.dirty and free_slots:
+            plan = self.plan(now_ms)
+            for pool, _ in plan.skipped:
+                actions += self._settle(pool, now_ms)
+            if not plan.assignments:
+                break
+            actions.append(Lease(plan.assignments))
+            free_slots -= 1
+        if self._state.dirty:
+            actions += self._settle_without_slot(now_ms)
+        if look_up := self._look_ups.begin(now_ms):
+            actions.append(StartLookUp(look_up))
+        actions += self._wake_up_call(now_ms)
+        return actions
+
+    def plan(self, now_ms: float) -> Plan:
+        """Decide for the pools with news, and mark what goes into the call."""
+        plan = decide(self._state.dirty, self._state.claiming, room=self._room)
+        self._state.dirty = dict.fromkeys(plan.cut_off)
+        fresh: set[tuple[UUID, str]] = set()
+        doubles = self.double_assignments
+        plan.assignments = [one for one in plan.assignments if self._is_single(one, fresh)]
+        for one in plan.assignments:
+            self._start(one, now_ms)
+        for pool, _ in plan.skipped:
+            if pool.ready or pool.claims:
+                self._state.on_calls[pool] = None
+        self._state.metrics.planned(plan)
+        self._state.metrics.doubled(self.double_assignments - doubles)
+        return plan
+
+    def _is_single(self, assignment: Assignment, fresh: set[tuple[UUID, str]]) -> bool:
+        """The last check of what must never happen: two pops that try the same at once."""
+        group = assignment.pool.consumer_group
+        pairs = {(partition_id, group) for partition_id in assignment.partition_ids}
+        if pairs & fresh or not self._state.claiming.isdisjoint(assignment.partition_ids):
+            self.double_assignments += 1
+            self._state.dirty[assignment.pool] = None
+            return False
+        fresh |= pairs
+        return True
+
+    def _start(self, assignment: Assignment, now_ms: float) -> None:
+        intention, pool, partition_ids, _ = assignment
+        intention.move(PopEvent.ASSIGNED, now_ms)
+        pool.remove(intention)
+        pool.claims.add(intention.number)
+        for partition_id in partition_ids:
+            del pool.ready[partition_id]
+        self._state.claiming.update(partition_ids)
+
+    def _settle(self, pool: Pool, now_ms: float) -> list[Action]:
+        """There is nothing to try now: look up, answer or park those who wait."""
+        if not (pool.ready or pool.is_looked_up() or self._look_ups.cover(pool)):
+            self._state.dry[pool] = None
+        actions: list[Action] = []
+        for intention in pool.settled() if pool.impatient else ():
+            pool.remove(intention)
+            reason = intention.last_outcome if pool.is_found else "partition_not_found"
+            actions += self._state.finish(intention, PopEvent.DRY, PopAnswer((), reason), now_ms)
+        if pool.waiting_count and not self._state.is_closing:
+            self._state.schedule.add(pool, now_ms, is_busy=bool(pool.ready or pool.claims))
+        return actions
+
+    def _settle_without_slot(self, now_ms: float) -> list[Action]:
+        """Who has nothing to try needs no slot to be looked up or sent away."""
+        actions: list[Action] = []
+        for pool in [one for one in self._state.dirty if not one.ready]:
+            del self._state.dirty[pool]
+            if pool.waiting_count:
+                actions += self._settle(pool, now_ms)
+        return actions
+
+    def _wake_up_call(self, now_ms: float) -> Iterator[Action]:
+        for pool in self._state.due:
+            self._state.schedule.add(pool, now_ms, is_busy=True)
+        self._state.due.clear()
+        at_ms = self._state.schedule.next_at_ms()
+        if at_ms is not None and not self._state.is_closing:
+            yield WakeAt(at_ms)
