@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from queenmq.errors import NotFound, StorageRejected, StorageUnavailable
 from queenmq.spark.database.connection import Database
+from queenmq.spark.progress import measures
 from queenmq.spark.source import planning, stream_reader
 from queenmq.spark.source.offsets import DataLoss
 from queenmq.spark.source.options import read_options
@@ -378,6 +379,64 @@ def test_an_open_transaction_is_named_once(
     held.commit()
     reader.latestOffset(start, ALL)
     assert "waitsFor" not in (reader.reportLatestOffset() or {})
+
+
+def test_the_progress_tells_rows_and_lag(
+    make: Maker, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "_AGAIN_MS", 0)
+    for _ in range(3):
+        feed.push("orders")
+    feed.push("bills")
+    reader = make(queue="orders,bills")
+    assert reader.reportLatestOffset() is None
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(2))
+    report = reader.reportLatestOffset() or {}
+    assert (report["lagMessages"], report["rowsByQueue"]) == (2, {"orders": 2})
+    assert report["lagSeconds"] >= 0
+    feed.execute("UPDATE queen.messages SET created_at = created_at - interval '1 hour'")
+    end = reader.latestOffset(end, ReadMaxRows(1))
+    report = reader.reportLatestOffset() or {}
+    assert (report["lagMessages"], report["rowsByQueue"]) == (1, {"orders": 1})
+    assert report["lagSeconds"] >= 3600
+    end = reader.latestOffset(end, ALL)
+    # What waits for an open transaction is behind, too.
+    held = feed.begin()
+    held.push("orders", partition="held")
+    feed.push("orders", partition="waits")
+    reader.latestOffset(end, ALL)
+    report = reader.reportLatestOffset() or {}
+    assert (report["lagMessages"], report["rowsByQueue"]) == (1, {})
+    held.commit()
+
+
+def test_a_batch_waits_until_there_is_enough(
+    make: Maker, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(stream_reader, "now_ms", lambda: now)
+    reader = make(minMessagesPerTrigger="3", maxTriggerDelay="30s")
+    feed.push("orders")
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ALL)
+    assert sum(rows(reader, start, first).values()) == 1
+    for _ in range(2):
+        feed.push("orders")
+    now += 29_000
+    assert reader.latestOffset(first, ALL) == first
+    feed.push("orders")
+    second = reader.latestOffset(first, ALL)
+    assert sum(rows(reader, first, second).values()) == 3
+    feed.push("orders")
+    assert reader.latestOffset(second, ALL) == second
+    now += 30_000
+    third = reader.latestOffset(second, ALL)
+    assert sum(rows(reader, second, third).values()) == 1
+    # A run with an end takes what is there, however little.
+    feed.push("orders")
+    reader.prepareForTriggerAvailableNow()
+    assert sum(rows(reader, third, reader.latestOffset(third, ALL)).values()) == 1
 
 
 def test_a_young_transaction_is_nothing_to_warn_of(

@@ -10,7 +10,8 @@ imports pyspark, and only when something is really asked of Spark.
 
 from __future__ import annotations
 
+from queenmq.spark.progress.reports import SourceProgress, read_progress
 from queenmq.spark.runtime.session import register, session
 from queenmq.spark.sink.ordering import by_partition
 
-__all__ = ["by_partition", "register", "session"]
+__all__ = ["SourceProgress", "by_partition", "read_progress", "register", "session"]

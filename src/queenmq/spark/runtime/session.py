@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 #: What our source needs anywhere.
 NEEDED = {
-    # Off in Spark, and our option pushDown is then refused.
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

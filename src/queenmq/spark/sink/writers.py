@@ -50,11 +50,17 @@ class StagedRows(WriterCommitMessage):
     digest: int = 0
 
 
-def make_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> QueenWriter:
+def make_writer(
+    options: Mapping[str, str],
+    schema: Any,
+    overwrite: bool,
+    kind: type[QueenWriter] | None = None,
+) -> QueenWriter:
     """The writer of a batch write."""
     if overwrite:
         raise InvalidRequest("a queue cannot be overwritten; use mode append")
-    return QueenWriter(parse_sink_options(options, _types(schema), is_stream=False))
+    make = kind or QueenWriter
+    return make(parse_sink_options(options, _types(schema), is_stream=False))
 
 
 def make_stream_writer(

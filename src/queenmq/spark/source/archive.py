@@ -27,7 +27,7 @@ from queenmq.spark.database.sql_text import load
 from queenmq.spark.lake.layout import DataFile, Lake
 from queenmq.spark.source.options import ReadOptions, Scope
 from queenmq.spark.source.planning import TASK_BYTES, Queues, find_partitions
-from queenmq.spark.source.schema import arrow_schema, typed_batches
+from queenmq.spark.source.schema import stored_names, typed_batches
 from queenmq.spark.source.selection import Selection
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def read_archive(split: ArchiveSplit, options: ReadOptions) -> Iterator[pa.Recor
         files = ds.dataset(paths, format="parquet", filesystem=system)
         # Read one after the other: a task has one core.
         for batch in files.to_batches(
-            columns=arrow_schema(options).names, filter=split.rows.expression(), use_threads=False
+            columns=stored_names(options), filter=split.rows.expression(), use_threads=False
         ):
             if batch.num_rows:
                 yield from typed_batches(pa.Table.from_batches([batch]), options)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from queenmq.spark.database.connection import Database
 from queenmq.spark.source.archive import (
@@ -17,7 +17,8 @@ from queenmq.spark.source.archive import (
     read_archive,
     row_filter,
 )
-from queenmq.spark.source.filters import Pushed, push
+from queenmq.spark.source.conditions import parse_where
+from queenmq.spark.source.filters import Pushed
 from queenmq.spark.source.offsets import XID_MAX, Start
 from queenmq.spark.source.options import ReadOptions
 from queenmq.spark.source.planning import (
@@ -40,7 +41,7 @@ class QueenBatchReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._pushed = Pushed()
+        self._pushed = Pushed() if options.where is None else parse_where(options.where)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
@@ -101,25 +102,6 @@ class QueenBatchReader(DataSourceReader):
         if isinstance(partition, ArchiveSplit):
             return read_archive(partition, self._options)
         return read_split(partition, self._options)
-
-
-class QueenPushDownReader(QueenBatchReader):
-    """A batch read whose filters the database applies, for `pushDown`.
-
-    A class of its own, because Spark keeps one plan for all scans of a frame, that of the filters
-    pushed last: right only where a frame is scanned once, so it has to be asked for.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take over what the database can do; the rest goes back."""
-        left = []
-        for filter in filters:
-            pushed = push(self._pushed, filter)
-            if pushed is None:
-                left.append(filter)
-            else:
-                self._pushed = pushed
-        return left
 
 
 def _bounded(selection: Selection, options: ReadOptions, horizon: int) -> Selection:

@@ -1,7 +1,7 @@
-"""Pure: which of Spark's filters the database can apply, and the selection they leave.
+"""Pure: which filters the database can apply, and the selection they leave.
 
 A filter that is taken over has to mean in PostgreSQL exactly what it means in Spark: Spark does not
-look at its rows again. Whatever might differ is left to Spark.
+look at its rows again. Whatever might differ is not taken.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pushed:
 
 
 def push(pushed: Pushed, filter: Filter) -> Pushed | None:
-    """With one more filter, or None if that is left to Spark."""
+    """With one more filter, or None if the database cannot apply it."""
     if not isinstance(
         filter, EqualTo | In | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
     ):
@@ -147,3 +147,5 @@ _TAKERS: dict[tuple[str, ...], Callable[[Pushed, Filter], Pushed | None]] = {
     ("seq",): _take_seq,
     ("created_at",): _take_time,
 }
+#: The columns on which the database applies filters.
+COLUMNS = tuple(name for (name,) in _TAKERS)

@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from pyspark.sql.types import StructType
+
+from queenmq.durations import parse_seconds
 from queenmq.errors import InvalidRequest
+from queenmq.spark.payloads.ddl import parse_ddl
+from queenmq.spark.source.conditions import parse_where
+from queenmq.spark.source.kafka_names import OTHERS
 from queenmq.spark.source.offsets import Start, parse_offset, parse_time
 
 #: Every option of reading, as it is written in the documentation.
@@ -29,12 +35,15 @@ NAMES = (
     "endingOffsets",
     "endingTimestamp",
     "maxMessagesPerTrigger",
+    "minMessagesPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
     "failOnDataLoss",
     "consumerGroup",
     "payloadType",
+    "payloadSchema",
     "deliveryState",
-    "pushDown",
+    "where",
     "includeXid",
     "openTransactionWarningSeconds",
     "retrySeconds",
@@ -46,13 +55,21 @@ BATCH_ONLY = (
     "endingOffsets",
     "endingTimestamp",
     "deliveryState",
-    "pushDown",
+    "where",
     "includeArchive",
     "archivePath",
 )
-STREAM_ONLY = ("maxMessagesPerTrigger", "consumerGroup", "openTransactionWarningSeconds")
+STREAM_ONLY = (
+    "maxMessagesPerTrigger",
+    "minMessagesPerTrigger",
+    "maxTriggerDelay",
+    "consumerGroup",
+    "openTransactionWarningSeconds",
+)
 PAYLOAD_TYPES = ("string", "binary", "variant")
 
+#: As in the Kafka source.
+_TRIGGER_DELAY = "15m"
 _SPELLING = {name.lower(): name for name in NAMES}
 
 
@@ -90,13 +107,18 @@ class ReadOptions:
     ending: Start
     #: None: no limit.
     max_messages: int | None
+    #: A batch waits until there are so many messages, or for so long; None: for none.
+    min_messages: int | None
+    trigger_delay_ms: int
     min_partitions: int
     fail_on_data_loss: bool
     consumer_group: str | None
     payload_type: str
+    #: The fields that payloads are to have; None: payloads stay as they are.
+    payload_schema: StructType | None
     delivery_state: bool
-    #: Filters are applied by the database; only for a frame that is scanned once.
-    push_down: bool
+    #: Conditions that the database applies; None: none.
+    where: str | None
     include_xid: bool
     warn_after_s: int
     #: How long to wait for a database that was there and is away.
@@ -105,6 +127,8 @@ class ReadOptions:
     continues_database: str | None
     #: The lake whose messages are read as well; None: live ones only.
     archive: str | None
+    #: Every column may be NULL, as in a table that rows are inserted into.
+    is_nullable: bool = False
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -> ReadOptions:
@@ -118,12 +142,15 @@ def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -
         starting=_place(values, "starting"),
         ending=_place(values, "ending") or Start("latest"),
         max_messages=_number(values, "maxMessagesPerTrigger", None, low=1),
+        min_messages=_least(values),
+        trigger_delay_ms=_delay_ms(values),
         min_partitions=_number(values, "minPartitions", 1, low=1) or 1,
         fail_on_data_loss=_flag(values, "failOnDataLoss", True),
         consumer_group=values.get("consumerGroup"),
         payload_type=_choice(values, "payloadType", PAYLOAD_TYPES),
+        payload_schema=_payload_schema(values),
         delivery_state=_flag(values, "deliveryState", False),
-        push_down=_flag(values, "pushDown", False),
+        where=_where(values),
         include_xid=_flag(values, "includeXid", False),
         warn_after_s=_number(values, "openTransactionWarningSeconds", 60, low=0) or 0,
         retry_s=_number(values, "retrySeconds", 60, low=0) or 0,
@@ -132,7 +159,22 @@ def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -
     )
 
 
+def _payload_schema(values: Mapping[str, str]) -> StructType | None:
+    text = values.get("payloadSchema")
+    return None if text is None else parse_ddl(text, "payloadSchema")
+
+
+def _where(values: Mapping[str, str]) -> str | None:
+    text = values.get("where")
+    if text is not None:
+        parse_where(text)
+    return text
+
+
 def _known(options: Mapping[str, str]) -> dict[str, str]:
+    others = sorted(OTHERS.keys() & {name.lower() for name in options})
+    if others:
+        raise InvalidRequest(OTHERS[others[0]])
     unknown = sorted(name for name in options if name.lower() not in _SPELLING)
     if unknown:
         raise InvalidRequest(f"unknown option {', '.join(unknown)}; known are {', '.join(NAMES)}")
@@ -160,6 +202,7 @@ def _check_together(values: Mapping[str, str]) -> None:
         ("queuePattern", "task"),
         ("startingOffsets", "startingTimestamp"),
         ("endingOffsets", "endingTimestamp"),
+        ("payloadType", "payloadSchema"),
     ):
         if all(name in values for name in pair):
             raise InvalidRequest(f"{pair[0]} and {pair[1]} exclude each other; give one of them")
@@ -211,10 +254,12 @@ def _scope(values: Mapping[str, str]) -> Scope:
 
 
 def _names(values: Mapping[str, str], option: str) -> tuple[str, ...] | None:
-    """`a`, `a,b`, or a JSON list for names with commas in them."""
     text = values.get(option)
-    if text is None:
-        return None
+    return None if text is None else parse_names(text, option)
+
+
+def parse_names(text: str, option: str) -> tuple[str, ...]:
+    """Read `a`, `a,b`, or a JSON list for names with commas in them."""
     names: object = [name.strip() for name in text.split(",")]
     if text.lstrip().startswith("["):
         try:
@@ -248,6 +293,26 @@ def _number(values: Mapping[str, str], option: str, default: int | None, *, low:
     if not re.fullmatch(r"[0-9]{1,12}", text.strip()) or int(text) < low:
         raise InvalidRequest(f"{option} must be a number from {low} on, not {text!r}")
     return int(text)
+
+
+def _least(values: Mapping[str, str]) -> int | None:
+    least = _number(values, "minMessagesPerTrigger", None, low=1)
+    most = _number(values, "maxMessagesPerTrigger", None, low=1)
+    if least is None and "maxTriggerDelay" in values:
+        raise InvalidRequest("maxTriggerDelay needs minMessagesPerTrigger; give both or neither")
+    if least is not None and most is not None and least > most:
+        raise InvalidRequest(
+            f"minMessagesPerTrigger {least} is above maxMessagesPerTrigger {most}; lower the first"
+        )
+    return least
+
+
+def _delay_ms(values: Mapping[str, str]) -> int:
+    text = values.get("maxTriggerDelay", _TRIGGER_DELAY)
+    seconds = parse_seconds(text)
+    if seconds is None:
+        raise InvalidRequest(f"maxTriggerDelay must be a time like 30s or 15m, not {text!r}")
+    return round(seconds * 1000)
 
 
 def _flag(values: Mapping[str, str], option: str, default: bool) -> bool:

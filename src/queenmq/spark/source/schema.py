@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from queenmq.errors import InvalidRequest
+from queenmq.spark.payloads.columns import MISFIT, fit_payloads, misfit_types, payload_types
 from queenmq.spark.source.options import ReadOptions
 
 _VARIANT = pa.struct(
@@ -48,7 +49,8 @@ def _columns(options: ReadOptions) -> list[_Column]:
     def text(name: str, *, is_nullable: bool = False) -> _Column:
         return name, StringType(), pa.string(), is_nullable
 
-    payload = _PAYLOADS[options.payload_type]
+    fields = options.payload_schema
+    payload = _PAYLOADS[options.payload_type] if fields is None else payload_types(fields)
     columns = [
         text("queue"),
         text("namespace"),
@@ -59,8 +61,8 @@ def _columns(options: ReadOptions) -> list[_Column]:
         text("message_id"),
         text("transaction_id"),
         text("trace_id", is_nullable=True),
-        # A variant may be NULL: not all JSON fits into one.
-        ("payload", *payload, options.payload_type == "variant"),
+        # A variant may be NULL, and fields, too: not all JSON fits into them.
+        ("payload", *payload, options.payload_type == "variant" or fields is not None),
         ("created_at", TimestampType(), pa.timestamp("us", tz="UTC"), False),
         text("producer_sub", is_nullable=True),
         ("is_encrypted", BooleanType(), pa.bool_(), False),
@@ -73,6 +75,10 @@ def _columns(options: ReadOptions) -> list[_Column]:
         ]
     if options.include_xid:
         columns.append(("xid", LongType(), pa.int64(), False))
+    if fields is not None:
+        columns.append((MISFIT, *misfit_types(), True))
+    if options.is_nullable:
+        return [(name, kind, arrow, True) for name, kind, arrow, _ in columns]
     return columns
 
 
@@ -96,6 +102,11 @@ def check_schema(schema: StructType, options: ReadOptions) -> None:
 def arrow_schema(options: ReadOptions) -> pa.Schema:
     """The same as Arrow sees them."""
     return pa.schema([pa.field(name, kind, nullable=n) for name, _, kind, n in _columns(options)])
+
+
+def stored_names(options: ReadOptions) -> list[str]:
+    """The columns that are stored; the others are worked out from them."""
+    return [name for name in arrow_schema(options).names if name != MISFIT]
 
 
 def partition_ids(rows: pa.Table) -> list[UUID]:
@@ -124,6 +135,10 @@ def to_batches(rows: pa.Table, names: pa.Table, options: ReadOptions) -> list[pa
 def typed_batches(rows: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
     """Rows in exactly the types that Spark was told."""
     schema = arrow_schema(options)
+    if options.payload_schema is not None:
+        payloads = _stored(rows["payload"]).cast(pa.string())
+        rows = rows.set_column(rows.column_names.index("payload"), "payload", payloads)
+        rows = fit_payloads(rows, options.payload_schema)
     arrays = [_converted(rows[field.name], field.type) for field in schema]
     batches: list[pa.RecordBatch] = pa.Table.from_arrays(arrays, schema=schema).to_batches()
     return batches
@@ -135,6 +150,8 @@ def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     column = _stored(column)
     if kind == _VARIANT:
         return _chunked(column, _variants, _VARIANT)
+    if column.type == kind:
+        return column
     if pa.types.is_list(kind):
         return _chunked(column, lambda chunk: pa.array(chunk.to_pylist(), kind), kind)
     return column.cast(kind)

@@ -25,6 +25,8 @@ from queenmq.errors import StorageRejected, StorageUnavailable
 from queenmq.spark.database.connection import Database
 from queenmq.spark.database.outages import Outages
 from queenmq.spark.database.sql_text import fill, load
+from queenmq.spark.progress.measures import Measures
+from queenmq.spark.progress.pacing import Pace
 from queenmq.spark.source.holders import Holders
 from queenmq.spark.source.offsets import (
     Position,
@@ -78,6 +80,8 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._was_there = False
         self._history = StreamHistory(options)
         self._horizon: int | None = None
+        self._measures = Measures()
+        self._pace = Pace(options.min_messages, options.trigger_delay_ms)
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new stream starts."""
@@ -116,7 +120,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """For the progress of the query: the horizon, and what it waits for."""
         if self._horizon is None:
             return None
-        report = {"xid": str(self._horizon)}
+        report = {"xid": str(self._horizon), **self._measures.report()}
         waits_for = self._outages.text or self._holders.text
         if waits_for:
             report["waitsFor"] = waits_for
@@ -200,6 +204,9 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             newest = min(newest, self._target)
         selection = queues.selection.between(first.xid, newest)
         end = None if selection.is_empty else _end(database, selection, limit)
+        if end is not None and self._waits_for_more(database, selection):
+            end = None
+        self._measures.look(database, queues.selection, first.xid, end)
         if end is not None or first.queues != _digest(queues):
             self._history.check_deleted(database, first)
         if end is None:
@@ -214,6 +221,13 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         counted = self._counted(database, queues, position)
         self._history.check_count(first, counted)
         return counted
+
+    def _waits_for_more(self, database: Database, waiting: Selection) -> bool:
+        # A run with an end takes what is there, however little.
+        if not self._pace.is_set or self._target is not None:
+            return False
+        messages = count(database, waiting, limit=self._pace.messages_min or 1)
+        return self._pace.waits(messages, now_ms())
 
     def _tasks(
         self, database: Database, first: Position, last: Position

@@ -1,0 +1,29 @@
+"""Pure: whether a stream waits until a batch is worth its while."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Pace:
+    """Of one stream: a least size of its batches, and how long that may hold one up."""
+
+    #: None: every message is worth a batch.
+    messages_min: int | None
+    delay_ms: int
+    #: When the last batch began; 0: there was none, and the first one does not wait.
+    _last_ms: float = 0
+
+    @property
+    def is_set(self) -> bool:
+        """Tell whether there is anything to count."""
+        return self.messages_min is not None
+
+    def waits(self, messages: int, now_ms: float) -> bool:
+        """Tell whether so many messages wait for more; if not, a batch begins now."""
+        is_due = now_ms - self._last_ms >= self.delay_ms
+        if messages < (self.messages_min or 0) and not is_due:
+            return True
+        self._last_ms = now_ms
+        return False

@@ -1,0 +1,139 @@
+"""Pure: the option `where`, conditions that are part of a frame and that the database applies.
+
+Spark 4.3 can hand filters to a Python source, but keeps one plan for all scans of a frame, that of
+the filters it handed over last. A frame that is used twice then misses rows without a word, and a
+scan without a filter is not announced at all, so no source can make that right. An option belongs
+to the frame itself: all its scans have the same conditions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NoReturn
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from queenmq.errors import InvalidRequest
+from queenmq.spark.source.filters import COLUMNS, Pushed, push
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<number>-?[0-9]+)|(?P<word>[A-Za-z_]+)"
+    r"|(?P<sign><=|>=|=|<|>|\(|\)|,))"
+)
+_COMPARISONS: dict[str, Callable[[Any, Any], Filter]] = {
+    "=": EqualTo,
+    "<": LessThan,
+    "<=": LessThanOrEqual,
+    ">": GreaterThan,
+    ">=": GreaterThanOrEqual,
+}
+_EXAMPLE = "partition IN ('a', 'b') AND created_at >= '2030-01-31T12:00:00Z'"
+
+
+def parse_where(text: str) -> Pushed:
+    """Return what the conditions leave of a queue; raise InvalidRequest for any other text."""
+    return _Parser(text).parse()
+
+
+class _Parser:
+    """One pass over the tokens of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._split(text)
+
+    def parse(self) -> Pushed:
+        pushed = self._condition(Pushed())
+        while self._tokens:
+            self._expect("AND")
+            pushed = self._condition(pushed)
+        return pushed
+
+    def _condition(self, pushed: Pushed) -> Pushed:
+        column = self._take().lower()
+        if column not in COLUMNS:
+            self._refuse(f"{column!r} is no column that it takes ({', '.join(COLUMNS)})")
+        sign = self._take().upper()
+        if sign == "BETWEEN":
+            low = self._value(column)
+            self._expect("AND")
+            bounds = (GreaterThanOrEqual, low), (LessThanOrEqual, self._value(column))
+            filters: list[Filter] = [make((column,), value) for make, value in bounds]
+        elif sign == "IN":
+            filters = [In((column,), self._list(column))]
+        elif sign in _COMPARISONS:
+            filters = [_COMPARISONS[sign]((column,), self._value(column))]
+        else:
+            self._refuse(f"{sign!r} is none of =, <, <=, >, >=, IN, BETWEEN")
+        for filter in filters:
+            narrowed = push(pushed, filter)
+            if narrowed is None:
+                self._refuse(f"{sign} does not go with that value of {column}")
+            pushed = narrowed
+        return pushed
+
+    def _list(self, column: str) -> tuple[Any, ...]:
+        self._expect("(")
+        values = [self._value(column)]
+        while (sign := self._take()) == ",":
+            values.append(self._value(column))
+        if sign != ")":
+            self._refuse(f"{sign!r} stands where ) is needed")
+        return tuple(values)
+
+    def _value(self, column: str) -> Any:
+        token = self._take()
+        if token.upper() == "TIMESTAMP":
+            token = self._take()
+        if token.startswith("'"):
+            text = token[1:-1].replace("''", "'")
+            return self._time(text) if column == "created_at" else text
+        if re.fullmatch(r"-?[0-9]+", token):
+            return int(token)
+        self._refuse(f"{token!r} is no value; put text and times in single quotes")
+
+    def _time(self, text: str) -> datetime:
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError:
+            self._refuse(f"{text!r} is no time")
+        if time.tzinfo is None:
+            self._refuse(f"the time {text!r} has no zone; add Z or +02:00")
+        return time
+
+    def _take(self) -> str:
+        if not self._tokens:
+            self._refuse("it ends too early")
+        return self._tokens.pop(0)
+
+    def _expect(self, wanted: str) -> None:
+        found = self._take()
+        if found.upper() != wanted:
+            self._refuse(f"{found!r} stands where {wanted} is needed")
+
+    def _split(self, text: str) -> list[str]:
+        tokens, place = [], 0
+        text = text.rstrip()
+        while place < len(text):
+            found = _TOKEN.match(text, place)
+            if found is None:
+                self._refuse(f"{text[place:].strip()[:20]!r} cannot be read")
+            tokens.append(found.group().strip())
+            place = found.end()
+        return tokens
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise InvalidRequest(
+            f"where {self._text!r} cannot be used: {reason}. Write conditions like {_EXAMPLE}, and"
+            " leave all others to where(...) of the frame"
+        )
