@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from queenmq.cli import main
-from queenmq.errors import InvalidRequest, QueenError, StorageUnavailable
+from queenmq.errors import InvalidRequest, QueenError
 from queenmq.spark.jobs import bulk
 from queenmq.spark.jobs.job import Silent, Summary
 from queenmq.spark.jobs.load.job import Load
@@ -194,7 +194,7 @@ BAD = [{"p": "a", "n": 1}, {"n": 2}, {"p": "b", "n": 3}]
 
 def test_a_bad_row_fails_the_load(load: Loader, feed: Feed, tmp_path: Path) -> None:
     file = lines(tmp_path / "in.jsonl", *BAD)
-    with pytest.raises(StorageUnavailable, match="partition"):
+    with pytest.raises(InvalidRequest, match="partition"):
         load(file, partition_column="p")
     assert stored(feed) == {}
 
@@ -211,7 +211,7 @@ def test_bad_rows_can_be_put_aside(load: Loader, feed: Feed, tmp_path: Path) -> 
 
 def test_a_row_without_its_transaction_id_is_bad(load: Loader, tmp_path: Path) -> None:
     file = lines(tmp_path / "in.jsonl", {"id": 1}, {"other": 2})
-    with pytest.raises(StorageUnavailable, match="transaction_id"):
+    with pytest.raises(InvalidRequest, match="transaction_id"):
         load(file, transaction_id_column="id")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from queenmq.cli.display.output import Column, Output, console, progress
+from queenmq.cli.pipeline.pace import Pace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,29 +16,39 @@ if TYPE_CHECKING:
 
     from queenmq.spark.jobs import job
 
+#: Between two lines of a log about the same thing.
+_LOG_EVERY_S = 10.0
+
 
 class _Watched:
-    """A bar, with a count where there is one."""
+    """A bar, with count, rate and time left where there are any."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._task = bars.add_task("", total=None, note="")
+        self._pace = Pace()
 
     def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        self._bars.update(self._task, description=what, completed=done or 0, total=total)
+        note = self._pace.note(what, done, total, now_s=monotonic())
+        self._bars.update(self._task, description=what, completed=done or 0, total=total, note=note)
 
 
 class _Logged:
-    """A line for each thing that is begun: for logs."""
+    """A line for each thing that is begun, and now and then how far it is: for logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last = ""
+        self._told_s = 0.0
+        self._pace = Pace()
 
     def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        if what != self._last:
-            self._last = what
-            self._console.print(f"... {what}")
+        now = monotonic()
+        note = self._pace.note(what, done, total, now_s=now)
+        is_new = what != self._last
+        if is_new or (note and now >= self._told_s + _LOG_EVERY_S):
+            self._last, self._told_s = what, now
+            self._console.print(f"... {what}: {note}" if note and not is_new else f"... {what}")
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""What Spark tells of a failure, in one sentence."""
+"""What Spark tells of a failure, in one sentence and as the kind of error that it is.
+
+The kind decides the exit code of a job. Only what may go away by itself is StorageUnavailable.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,17 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from queenmq.errors import QueenError, StorageUnavailable
+from queenmq.errors import InvalidRequest, NotFound, QueenError, StorageUnavailable
 
 #: Our own errors of tasks come as text.
 _OURS = re.compile(r"^\s*(?:[\w.$]*Exception: )?queenmq\.[\w.]+: (.+)$", re.MULTILINE)
+_OUR_KIND = re.compile(r"^\s*(?:[\w.$]*Exception: )?queenmq\.(?:[\w]+\.)*(\w+): .+$", re.MULTILINE)
 _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"^(?:: )?[\w.$]+(?:Exception|Error): ")
+
+_KINDS: dict[str, type[QueenError]] = {
+    kind.__name__: kind for kind in (InvalidRequest, NotFound, StorageUnavailable)
+}
 
 
 @contextlib.contextmanager
@@ -25,7 +33,21 @@ def spark_failures(what: str) -> Iterator[None]:
     except QueenError:
         raise
     except (PySparkException, Py4JError, OSError) as error:
-        raise StorageUnavailable(f"{what}: {reason(str(error))}") from error
+        raise _kind(error)(f"{what}: {reason(str(error))}") from error
+
+
+def _kind(error: BaseException) -> type[QueenError]:
+    """The kind of our error in the text, else that of Spark's own."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    ours = _OUR_KIND.findall(str(error))
+    if ours:
+        return _KINDS.get(ours[-1], QueenError)
+    if isinstance(error, AnalysisException | ParseException):
+        # What Spark could not make sense of was given on the command line.
+        return InvalidRequest
+    # Executors, disks and connections may be back.
+    return StorageUnavailable
 
 
 def reason(text: str) -> str:

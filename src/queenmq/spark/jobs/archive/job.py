@@ -151,6 +151,8 @@ class _Run:
         #: What the log says, kept: nobody else changes it.
         self._positions: dict[UUID, int] = {}
         self.totals = Totals()
+        #: What the run will have archived when it has caught up; None: that is too much to count.
+        self._expected: int | None = None
 
     def archive(self, stop: threading.Event) -> None:
         """Everything below the horizon, batch by batch; stops between two of them."""
@@ -160,6 +162,7 @@ class _Run:
         self._verify_rest(queues)
         if self._options.take_marks:
             self._take_marks(queues)
+        self._expected = self._count_waiting(queues)
         while not stop.is_set() and not self.totals.findings:
             batch = self._next(queues)
             if batch is None:
@@ -186,6 +189,15 @@ class _Run:
             if not self.totals.findings:
                 self._progress.tell("verifying what was archived before")
                 self._verify(Batch(tuple(keys), start, end), queues)
+
+    def _count_waiting(self, queues: dict[UUID, str]) -> int | None:
+        horizon = self._store.horizon()
+        positions = {key: self._positions[key] for key in queues}
+        counts = [
+            self._store.count(Batch((key,), each.first, horizon), COUNT_MAX)
+            for key, each in self._store.waiting(positions, horizon).items()
+        ]
+        return None if COUNT_MAX in counts else self.totals.messages + sum(counts)
 
     def _next(self, queues: dict[UUID, str]) -> Batch | None:
         horizon = self._store.horizon()
@@ -233,7 +245,10 @@ class _Run:
         return None if noted.mark is None else Origin.of(noted.database, noted.mark)
 
     def _tell(self, what: str) -> None:
-        self._progress.tell(f"{what}; {self.totals.messages:,} messages archived")
+        done = self.totals.messages
+        # More may have come since they were counted.
+        total = None if self._expected is None else max(done, self._expected)
+        self._progress.tell(f"{what} messages", done, total)
 
     def _live(self, batch: Batch, queues: dict[UUID, str]) -> DataFrame:
         """The messages of a batch as they are in the database."""

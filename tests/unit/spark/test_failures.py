@@ -1,0 +1,33 @@
+"""What Spark tells of a failure becomes the kind of error that it is, and its exit code."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+
+from queenmq.cli.exits import code_of
+from queenmq.errors import QueenError
+from queenmq.spark.runtime.failures import spark_failures
+
+STACK = "Job aborted.\n{0}\n\tat org.apache.spark.Task"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PySparkException(STACK.format("queenmq.errors.InvalidRequest: the row is bad")), 2),
+        (PySparkException(STACK.format("queenmq.errors.NotFound: no queue x")), 3),
+        (PySparkException(STACK.format("queenmq.errors.StorageUnavailable: it is away")), 4),
+        (PySparkException(STACK.format("queenmq.errors.StorageRejected: no right")), 1),
+        (PySparkException(STACK.format("queenmq.spark.source.offsets.DataLoss: 5 are gone")), 1),
+        (AnalysisException("[UNRESOLVED_COLUMN] nope"), 2),
+        (PySparkException("Lost executor 5"), 4),
+        (OSError("No space left on device"), 4),
+    ],
+    ids=lambda value: str(value).split(":")[0].splitlines()[-1] if value else None,
+)
+def test_a_failure_has_the_exit_code_of_its_cause(error: Exception, code: int) -> None:
+    with pytest.raises(QueenError) as told, spark_failures("it cannot go on"):
+        raise error
+    assert code_of(told.value) == code
+    assert str(told.value).startswith("it cannot go on: ") and "\n" not in str(told.value)
