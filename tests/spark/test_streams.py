@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from queenmq.spark import read_progress
 from tests.support.feed import Feed
 from tests.support.waiting import wait_until
 
@@ -149,10 +150,15 @@ def test_a_first_batch_from_latest_that_broke_is_not_lost(
 
 def test_available_now_reads_what_is_there_and_ends(start: Start, feed: Feed, sink: Sink) -> None:
     feed.push_all("orders", [f"p{n}" for n in range(30)], times=3)
-    query = start(trigger={"availableNow": True}, consumerGroup="lake")
+    query = start(trigger={"availableNow": True}, consumerGroup="lake", maxMessagesPerTrigger="30")
     assert query.awaitTermination(SOON_S)
     assert sink.rows() == Counter(stored(feed))
     (row,) = feed.rows("SELECT consumer_group, lag, xid::text FROM queen.spark_positions")
+    # What Spark reports is what the source told it, batch by batch.
+    told = [figures for report in query.recentProgress for figures in read_progress(report)]
+    rows = [figures.rows_by_queue.get("orders", 0) for figures in told]
+    assert [count for count in rows if count] == [30, 30, 30]
+    assert [figures.lag_messages for figures in told][:3] == [60, 30, 0]
     end = json.loads(query.lastProgress["sources"][0]["endOffset"])
     assert (row["consumer_group"], row["lag"], row["xid"]) == ("lake", 0, end["xid"])
 

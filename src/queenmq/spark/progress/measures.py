@@ -37,6 +37,8 @@ class Measures:
         """
         now = now_ms()
         if end is None and self._taken_ms is not None and now < self._taken_ms + _AGAIN_MS:
+            # The lag may be a little old; a batch must not be told twice.
+            self._figures = {**self._figures, "rowsByQueue": {}}
             return
         self._taken_ms = now
         if everything.is_empty:

@@ -94,8 +94,8 @@ def check_schema(schema: StructType, options: ReadOptions) -> None:
     own = spark_schema(options)
     if schema.simpleString() != own.simpleString():
         raise InvalidRequest(
-            f"the columns of this source are fixed; leave out schema(...), or give it"
-            f" {own.simpleString()}"
+            "the columns of this source are fixed; leave out schema(...), or give it"
+            f" {own.simpleString()}; a table of an older version has to be made again"
         )
 
 
