@@ -169,6 +169,20 @@ def test_payloads_have_the_type_that_was_asked_for(
     ]
 
 
+def test_payloads_that_do_not_fit_are_set_aside_on_both_sides(place: Place) -> None:
+    reader = place.reader(queue=ORDERS, payloadSchema="n INT")
+    rows = [
+        row
+        for task in reader.partitions()
+        for batch in reader.read(task)
+        for row in batch.to_pylist()
+    ]
+    assert len(rows) == 12
+    assert {row["misfit"]["reason"] for row in rows if row["payload"] is None} == {
+        f"payload is {number}, not an object" for number in range(4)
+    }
+
+
 def test_a_message_that_commits_late_is_not_left_out(
     spark: SparkSession, feed: Feed, own_place: Place
 ) -> None:
