@@ -127,6 +127,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_name_length: Annotated[int, msgspec.Meta(ge=1, le=255)] = (
         255  # Longest name or transaction id.
     )
+    stream_value_bytes_max: Bound = 1024 * 1024  # Largest value of one key of a stream's state.
+    stream_state_bytes_max: Count = 1024 * 1024 * 1024  # All state of one stream query.
     trace_retention_s: Bound = 604_800  # Traces of messages are removed after this time.
     shutdown_timeout_ms: Bound = 10_000  # Work in flight at a stop is given this long.
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # Least severe line to log.

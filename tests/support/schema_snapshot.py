@@ -24,11 +24,12 @@ from queenmq.storage.schema.migrator import migrate
 COMMAND = "python -m tests.support.schema_snapshot > tests/integration/schema.snapshot.txt"
 
 _RELATIONS = """
-SELECT c.oid, c.relname::text AS name, c.relkind::text AS kind,
+SELECT c.oid, CASE WHEN n.nspname = 'queen' THEN '' ELSE n.nspname || '.' END || c.relname AS name,
+       c.relkind::text AS kind,
        array_to_string(ARRAY(SELECT unnest(c.reloptions) ORDER BY 1), ', ') AS options
-FROM pg_class c
-WHERE c.relnamespace = 'queen'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'c', 'S')
-ORDER BY c.relkind::text COLLATE "C", c.relname::text COLLATE "C"
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind IN ('r', 'p', 'v', 'm', 'c', 'S')
+ORDER BY c.relkind::text COLLATE "C", n.nspname::text COLLATE "C", c.relname::text COLLATE "C"
 """
 _COLUMNS = """
 SELECT a.attname || ' ' || format_type(a.atttypid, a.atttypmod)

@@ -108,6 +108,7 @@ def served_routes() -> set[str]:
         operations=anything,
         aside=anything,
         pipeline=anything,
+        streams=anything,
         system=anything,
         health=anything,
         metrics=anything,

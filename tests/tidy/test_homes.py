@@ -107,6 +107,8 @@ ENGINE_SHELLS = {
     "push/spooling",
     "queued_pushes/accepted_pushes",
     "queued_pushes/processor",
+    "streams/entry",
+    "streams/error_notes",
     "transactions",
 }
 IMPURE = {"asyncio", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}

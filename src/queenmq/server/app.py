@@ -39,6 +39,7 @@ from queenmq.server.routes.inspection.health import HealthRoutes
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
 from queenmq.server.routes.inspection.pipeline import PipelineRoutes
 from queenmq.server.wiring.inspection import Inspection
+from queenmq.server.wiring.streams import StreamRoutes
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class App:
         operations: OperationRoutes,
         aside: AsideRoutes,
         pipeline: PipelineRoutes,
+        streams: StreamRoutes,
         system: SystemRoutes,
         health: HealthRoutes,
         metrics: MetricsRoutes,
@@ -91,6 +93,8 @@ class App:
             ("POST", b"/api/v1/push"): push,
             ("POST", b"/api/v1/ack"): ack.one,
             ("POST", b"/api/v1/ack/batch"): ack.batch,
+            ("POST", b"/streams/v1/state/get"): streams.cycles.read_state,
+            ("POST", b"/streams/v1/cycle"): streams.cycles.commit,
             ("GET", b"/health/live"): health.live,
             ("HEAD", b"/health/live"): health.live,
         }
@@ -105,6 +109,7 @@ class App:
                 *_group_routes(groups),
                 *_inspection_routes(inspection),
                 *_operation_routes(operations, aside),
+                *_stream_routes(streams),
                 _route("/api/v1/analytics/pipeline", pipeline.runs, "GET"),
                 _route("/api/v1/analytics/pipeline/{table:name}", pipeline.table, "GET"),
                 _routes("/api/v1/system/maintenance", GET=system.show, POST=system.switch),
@@ -198,6 +203,15 @@ def _operation_routes(operations: OperationRoutes, aside: AsideRoutes) -> list[R
         _route(operation, operations.show, "GET"),
         _route(operation + "/retry", operations.retry, "POST"),
         _route(operation + "/discard", operations.discard, "POST"),
+    ]
+
+
+def _stream_routes(streams: StreamRoutes) -> list[Route]:
+    queries = streams.queries
+    return [
+        _route("/streams/v1/queries", queries.register, "POST"),
+        _route("/api/v1/streams", queries.list, "GET"),
+        _routes("/api/v1/streams/{name:name}", GET=queries.show, DELETE=queries.delete),
     ]
 
 

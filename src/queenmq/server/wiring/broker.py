@@ -50,6 +50,7 @@ from queenmq.server.wiring.inspection import make_inspection
 from queenmq.server.wiring.joining import Joining
 from queenmq.server.wiring.limits import pop_limits, push_limits
 from queenmq.server.wiring.load import make_load_manager
+from queenmq.server.wiring.streams import StreamRoutes, make_cycles, make_stream_routes
 from queenmq.services.janitor import Janitor, LeaseSweep
 from queenmq.services.retention import Retention
 from queenmq.services.runner import Runner
@@ -141,7 +142,7 @@ class Broker:
         )
 
     def _make_acks(self, store: PostgresMessageStore) -> None:
-        """Make the paths of acks and transactions."""
+        """Make the paths of acks, transactions and stream cycles."""
         settings = self._settings
         self._ack = AckService(
             store,
@@ -157,6 +158,16 @@ class Broker:
             self._catalogue,
             lock_timeout_ms=settings.push_lock_timeout_ms,
             wait_ms=settings.push_wait_ms,
+            queue_max=self._queue_max,
+            on_pushed=self._pushed,
+            on_queued=self._processor.tell,
+            on_freed=self._freed,
+        )
+        self._cycles = make_cycles(
+            settings,
+            self._database,
+            store,
+            self._catalogue,
             queue_max=self._queue_max,
             on_pushed=self._pushed,
             on_queued=self._processor.tell,
@@ -246,6 +257,7 @@ class Broker:
             ),
             aside=self._make_aside(),
             pipeline=PipelineRoutes(PipelineStore(self._database)),
+            streams=self._make_streams(),
             system=SystemRoutes(
                 self._maintenance,
                 settings,
@@ -269,6 +281,16 @@ class Broker:
             refusals=Refusals(registry),
         )
 
+    def _make_streams(self) -> StreamRoutes:
+        return make_stream_routes(
+            self._settings,
+            self._database,
+            self._cycles,
+            self._load,
+            wait_s=self._operations.wait_s,
+            on_deleted=self._group_deleted,
+        )
+
     def _make_aside(self) -> AsideRoutes:
         return AsideRoutes(
             self._journal,
@@ -284,6 +306,7 @@ class Broker:
             "spool": self._accepted.messages,
             "operation": self._operations.messages,
             "transaction": self._transactions.messages,
+            "stream": self._cycles.messages,
         }
 
     def _make_runner(
@@ -337,6 +360,7 @@ class Broker:
                 await self._push.drain()
                 await self._ack.drain()
                 await self._transactions.drain()
+                await self._cycles.drain()
                 await self._leases.drain()
         except TimeoutError:
             pass

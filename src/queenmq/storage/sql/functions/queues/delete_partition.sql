@@ -1,5 +1,5 @@
--- Remove a partition with its messages, waiting operations, cursors, leases, dead letters, traces, history and
--- remembered starts. The next push to it makes it anew, with another id.
+-- Remove a partition with its messages, waiting operations, cursors, leases, dead letters, traces, history,
+-- state of streams and remembered starts. The next push to it makes it anew, with another id.
 -- Result: whether it existed.
 -- Tables: those of delete_queue, and ack_history.
 -- Locks: as delete_queue. The queue's row first, so that nobody is told an id of this partition from now on
@@ -22,6 +22,7 @@ BEGIN
     ORDER BY consumer_group FOR UPDATE;
     DELETE FROM queen.consumer_groups_metadata
     WHERE queue_name = p_queue_name AND partition_name = p_partition_name;
+    PERFORM queen.lock_pairs(ARRAY[v_id]);
     -- Operations first: whoever runs them locks them before the lookup rows.
     PERFORM FROM queen.operation_queue WHERE partition_id = v_id ORDER BY id FOR UPDATE;
     PERFORM FROM queen.partition_lookup WHERE partition_id = v_id FOR UPDATE;
@@ -29,6 +30,7 @@ BEGIN
     DELETE FROM queen.partition_consumers WHERE partition_id = v_id;
     DELETE FROM queen.dead_letter_queue WHERE partition_id = v_id;
     DELETE FROM queen.message_traces WHERE partition_id = v_id;
+    PERFORM queen.forget_partitions(ARRAY[v_id]);
     DELETE FROM queen.removed_messages WHERE partition_id = v_id;
     DELETE FROM queen.ack_history WHERE queue_id = v_queue_id AND partition_id = v_id;
     -- One that was queued since the first look and is being run waits for us, and then finds its partition

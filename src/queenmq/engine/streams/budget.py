@@ -1,0 +1,63 @@
+"""Keeps the state of each query below a bound.
+
+The sizes are estimates: those of the last look at the database, and what this process has added
+since. Several brokers together may pass the bound by what they write between two looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+from queenmq.clock import now_ms
+from queenmq.errors import TransactionRefused
+
+#: Milliseconds between two looks at one query, at least, and as a multiple of how long a look took.
+_LOOK_MS = 5_000.0
+_LOOK_SHARE = 50
+#: Queries that are remembered.
+_QUERIES_MAX = 10_000
+
+Measure = Callable[[Sequence[UUID]], Awaitable[dict[UUID, int]]]
+
+
+class StateBudget:
+    """How much state queries have, and whether that is too much."""
+
+    def __init__(self, measure: Measure, *, bytes_max: int) -> None:
+        self._measure = measure
+        self._bytes_max = bytes_max
+        self._bytes: dict[UUID, int] = {}
+        #: When to look again.
+        self._due: dict[UUID, float] = {}
+
+    async def check(self, query_id: UUID) -> None:
+        """Raise TransactionRefused if the query has more state than it may."""
+        if now_ms() >= self._due.get(query_id, 0.0):
+            await self._look(query_id)
+        if (size := self._bytes.get(query_id, 0)) > self._bytes_max:
+            raise TransactionRefused(
+                f"The state of the query has {size} bytes, more than stream_state_bytes_max"
+                f" ({self._bytes_max}); remove keys, use shorter windows, or raise the setting"
+            )
+
+    def grew(self, query_id: UUID, delta: int) -> None:
+        """Note by how much a committed cycle has changed the state."""
+        if query_id in self._bytes:
+            self._bytes[query_id] += delta
+
+    async def _look(self, query_id: UUID) -> None:
+        started = now_ms()
+        # Others go on with the old estimate meanwhile.
+        self._due[query_id] = started + _LOOK_MS
+        try:
+            found = await self._measure([query_id])
+        except BaseException:
+            self._due.pop(query_id, None)
+            raise
+        if len(self._bytes) >= _QUERIES_MAX:
+            self._bytes.clear()
+            self._due.clear()
+        self._bytes[query_id] = found.get(query_id, 0)
+        took = now_ms() - started
+        self._due[query_id] = now_ms() + max(_LOOK_MS, took * _LOOK_SHARE)

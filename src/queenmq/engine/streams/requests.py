@@ -1,0 +1,94 @@
+"""What streams work on: cycles, and what the store answers. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from queenmq.engine.requests import AckItem, PartitionRef, PushItems, PushOutcome
+
+
+class StateOp(NamedTuple):
+    """One row of state to put; without a value, to delete."""
+
+    key: str
+    value: str | None
+    #: The number `windowEnd` of the value, if it has one.
+    window_end: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CycleItems:
+    """One cycle of a query in one partition."""
+
+    query_id: UUID
+    partition_id: UUID
+    consumer_group: str
+    #: No key stands twice.
+    ops: Sequence[StateOp]
+    pushes: PushItems
+    ack: AckItem | None
+    keeps_lease: bool
+    #: The version of the state that the client has seen; None if it does not say.
+    version: int | None
+    #: Of everything above: a cycle that is sent again is known by it.
+    digest: UUID
+
+
+class CycleCall(NamedTuple):
+    """Cycles of one or more clients for one call, and the partitions of their pushes."""
+
+    cycles: Sequence[CycleItems]
+    refs: Sequence[Sequence[PartitionRef]]
+
+
+class CycleRow(NamedTuple):
+    """What the store says of one cycle; see commit_cycles."""
+
+    error: str | None
+    is_repeat: bool
+    queue_name: str | None
+    message_ids: Sequence[str | None] | None
+    outcomes: str | None
+    positions: Sequence[int | None] | None
+    lease_released: bool | None
+    dlq: bool | None
+    partition_name: str | None
+    has_more: bool
+    state_bytes: int
+
+
+class CycleOutcome(NamedTuple):
+    """A cycle that was committed, now or before."""
+
+    row: CycleRow
+    pushed: PushOutcome
+
+
+class Registration(NamedTuple):
+    """A query as it is known; its hash differs from the one given if it was not accepted."""
+
+    query_id: UUID
+    is_fresh: bool
+    is_reset: bool
+    config_hash: str
+
+
+class StateAsk(NamedTuple):
+    """Which state to read."""
+
+    query_id: UUID
+    partition_id: UUID
+    keys: Sequence[str] | None
+    prefix: str | None
+    ripe_at: float | None
+
+
+class StateRows(NamedTuple):
+    """State as it was read; no version means that there is no such query."""
+
+    version: int | None
+    #: The inside of a JSON array.
+    rows: str | None

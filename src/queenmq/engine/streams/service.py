@@ -1,0 +1,196 @@
+"""Cycles of streams: joined into few calls, each committed or refused by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from queenmq.engine.ack.service import Freed
+from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
+from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.ports import MessageStore
+from queenmq.engine.requests import PartitionKey, PartitionRef, PushOutcome
+from queenmq.engine.streams.budget import StateBudget
+from queenmq.engine.streams.entry import PUSHES, CycleEntry, Key, pair_key, pair_of, split_rounds
+from queenmq.engine.streams.error_notes import ErrorNotes
+from queenmq.engine.streams.ports import CycleStore
+from queenmq.engine.streams.requests import CycleCall, CycleItems, CycleOutcome, CycleRow
+from queenmq.errors import (
+    OperationQueueFull,
+    Overloaded,
+    PartitionBusy,
+    PartitionGone,
+    QueenError,
+    StorageRejected,
+    StorageUnavailable,
+    TransactionRefused,
+)
+
+#: Calls in flight, and as many that wait for held rows; the others wait without a connection.
+_CALLS_MAX = 4
+_WAITING_MAX = 10_000
+_ATTEMPTS_MAX = 5
+
+
+class CycleService:
+    """The way of cycles through a broker."""
+
+    def __init__(
+        self,
+        store: CycleStore,
+        messages: MessageStore,
+        catalogue: Catalogue,
+        *,
+        rows_max: int,
+        state_bytes_max: int,
+        lock_timeout_ms: int,
+        wait_ms: int,
+        queue_max: Callable[[], int],
+        on_pushed: Callable[[Iterable[PartitionRef]], None],
+        on_queued: Callable[[int], None],
+        on_freed: Freed,
+    ) -> None:
+        self._store = store
+        self._messages_store = messages
+        self._catalogue = catalogue
+        self._wait_ms = wait_ms
+        self._queue_max = queue_max
+        self._on_pushed = on_pushed
+        self._on_queued = on_queued
+        self._on_freed = on_freed
+        self._budget = StateBudget(store.measure_state, bytes_max=state_bytes_max)
+        self._notes = ErrorNotes(store.note_errors)
+        self._waiting = 0
+        #: Cycles committed and messages stored so far.
+        self.cycles = 0
+        self.messages = 0
+        self._calls: LanedCalls[CycleEntry] = LanedCalls(
+            "cycle",
+            self._run,
+            self._find_busy,
+            calls_max=_CALLS_MAX,
+            rows_max=rows_max,
+            lock_timeout_ms=lock_timeout_ms,
+        )
+
+    async def commit(self, cycle: CycleItems) -> CycleOutcome:
+        """Commit all of a cycle, or raise with nothing changed.
+
+        TransactionRefused says why a cycle cannot be committed as it stands. A cycle that was
+        committed before is not done again, but answered as it was.
+        """
+        if self._waiting >= _WAITING_MAX:
+            raise Overloaded(
+                f"{self._waiting} stream cycles already wait; nothing was done, try again",
+                depth=self._waiting,
+                bound="cycles_waiting",
+            )
+        self._waiting += 1
+        try:
+            if any(op.value is not None for op in cycle.ops):
+                await self._budget.check(cycle.query_id)
+            refs = await self._catalogue.ensure(cycle.pushes.keys) if cycle.pushes.keys else []
+            entry = CycleEntry(cycle, refs, wait_ms=self._wait_ms)
+            self._calls.add(entry)
+            return await entry.future
+        except TransactionRefused as error:
+            self._notes.note(cycle.query_id, str(error))
+            raise
+        finally:
+            self._waiting -= 1
+
+    async def drain(self) -> None:
+        """Wait until every cycle has its answer."""
+        await self._calls.drain()
+        await self._notes.drain()
+
+    async def _find_busy(self, keys: Sequence[Key]) -> set[Key]:
+        pairs = [pair for key in keys if (pair := pair_of(key)) is not None]
+        sinks = [partition_id for partition_id, what in keys if what == PUSHES]
+        cursors = [key for key in keys if key[1] != PUSHES and pair_of(key) is None]
+        busy: set[Key] = set()
+        if pairs:
+            busy |= {pair_key(*pair) for pair in await self._store.find_busy_pairs(pairs)}
+        if cursors:
+            busy |= await self._messages_store.find_busy_cursors(cursors)
+        if sinks:
+            held = await self._messages_store.find_busy_partitions(sinks)
+            busy |= {(partition_id, PUSHES) for partition_id in held}
+        return busy
+
+    async def _run(self, entries: list[CycleEntry], lock_timeout_ms: int) -> None:
+        """Make the calls for these and answer them. Raises PartitionBusy only."""
+        for some in split_rounds(entries):
+            await self._run_round(some, lock_timeout_ms)
+
+    async def _run_round(self, entries: list[CycleEntry], lock_timeout_ms: int) -> None:
+        call = CycleCall([one.cycle for one in entries], [one.refs for one in entries])
+        try:
+            rows = await self._store.commit_cycles(
+                call, queue_max=self._queue_max(), lock_timeout_ms=lock_timeout_ms
+            )
+        except PartitionBusy:
+            raise
+        except PartitionGone:
+            await self._look_up_again(entries)
+        except (TransactionRefused, StorageRejected, OperationQueueFull) as error:
+            await self._run_apart(entries, error, lock_timeout_ms)
+        except QueenError as error:
+            fail_all(entries, error)
+        else:
+            for entry, row in zip(entries, rows, strict=True):
+                self._settle(entry, row)
+
+    async def _run_apart(
+        self, entries: list[CycleEntry], error: QueenError, lock_timeout_ms: int
+    ) -> None:
+        """Retry the cycles one by one, so that only the one at fault fails."""
+        if len(entries) == 1:
+            fail_all(entries, error)
+        else:
+            for entry in entries:
+                await self._run_round([entry], lock_timeout_ms)
+
+    async def _look_up_again(self, entries: list[CycleEntry]) -> None:
+        """Aim cycles anew whose sink partitions were deleted, and put them back."""
+        self._catalogue.forget(key for one in entries for key in one.cycle.pushes.keys)
+        aimed = []
+        for entry in entries:
+            try:
+                if entry.attempts + 1 >= _ATTEMPTS_MAX:
+                    raise StorageUnavailable(
+                        "a sink queue of this cycle is deleted again and again; nothing was done,"
+                        " try again"
+                    )
+                refs = await self._catalogue.ensure(entry.cycle.pushes.keys)
+            except QueenError as error:
+                entry.fail(error)
+            else:
+                entry.attempts += 1
+                entry.set_refs(refs)
+                aimed.append(entry)
+        self._calls.put_back(aimed)
+
+    def _settle(self, entry: CycleEntry, row: CycleRow) -> None:
+        if row.error is not None:
+            entry.fail(TransactionRefused(row.error))
+            return
+        ids, outcomes = row.message_ids or (), row.outcomes or ""
+        positions = row.positions if row.positions and any(row.positions) else None
+        pushed = PushOutcome(entry.refs, ids, outcomes, positions)
+        if not row.is_repeat:
+            self._tell(entry, row, pushed)
+        if not entry.future.done():
+            entry.future.set_result(CycleOutcome(row, pushed))
+
+    def _tell(self, entry: CycleEntry, row: CycleRow, pushed: PushOutcome) -> None:
+        cycle = entry.cycle
+        self.cycles += 1
+        self.messages += pushed.outcomes.count("q")
+        self._budget.grew(cycle.query_id, row.state_bytes)
+        if queued := pushed.queued_ids:
+            self._on_queued(len(queued))
+        if entry.refs:
+            self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())
+        if row.has_more and row.queue_name is not None:
+            key = PartitionKey(row.queue_name, row.partition_name or "")
+            self._on_freed(cycle.partition_id, key, cycle.consumer_group)

@@ -1,0 +1,88 @@
+"""POST /streams/v1/state/get and /streams/v1/cycle: what a running stream sends all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from queenmq import wire
+from queenmq.engine.load.manager import LoadManager
+from queenmq.engine.load.pressure import OperationType
+from queenmq.engine.streams.requests import CycleItems, CycleOutcome, StateAsk
+from queenmq.engine.streams.service import CycleService
+from queenmq.errors import TransactionRefused
+from queenmq.server.edge.exchange import Exchange
+from queenmq.server.routes.hot.push import push_answers
+from queenmq.server.routes.streams.parsing import to_cycle, to_state_ask
+from queenmq.settings import Settings
+from queenmq.storage.stores.streams import StreamStore
+from queenmq.wire import streams as answers
+
+
+class CycleRoutes:
+    """Both handlers. A logical failure is an answer with `success: false`, not an HTTP error."""
+
+    def __init__(
+        self,
+        service: CycleService,
+        store: StreamStore,
+        load: LoadManager,
+        settings: Settings,
+        *,
+        wait_s: Callable[[int], int],
+    ) -> None:
+        self._service = service
+        self._store = store
+        self._load = load
+        self._settings = settings
+        self._wait_s = wait_s
+
+    def read_state(self, exchange: Exchange) -> None:
+        """Answer with rows of state, in key order."""
+        self._load.admit(OperationType.ACK_BATCH)
+        request = wire.decode(exchange.body, answers.StateRequest)
+        exchange.run(self._read_state(exchange, to_state_ask(request, self._settings)))
+
+    async def _read_state(self, exchange: Exchange, ask: StateAsk) -> None:
+        found = await self._store.read_state(ask)
+        if found.version is None:
+            error = f"Query {ask.query_id} does not exist; register it"
+            exchange.answer(200, wire.encode({"success": False, "rows": [], "error": error}))
+            return
+        rows = (found.rows or "").encode()
+        exchange.answer(200, b'{"success":true,"rows":[%b],"version":%d}' % (rows, found.version))
+
+    def commit(self, exchange: Exchange) -> None:
+        """Commit a cycle."""
+        self._load.admit(OperationType.ACK_BATCH)
+        request = wire.decode(exchange.body, answers.CycleRequest)
+        cycle = to_cycle(exchange.body, request, self._settings)
+        exchange.run(self._commit(exchange, request, cycle))
+
+    async def _commit(
+        self, exchange: Exchange, request: answers.CycleRequest, cycle: CycleItems
+    ) -> None:
+        answer: answers.CycleCommitted | answers.CycleRefused
+        try:
+            answer = self._committed(request, cycle, await self._service.commit(cycle))
+        except TransactionRefused as error:
+            answer = answers.CycleRefused(False, request.query_id, request.partition_id, str(error))
+        exchange.answer(200, wire.encode(answer))
+
+    def _committed(
+        self, request: answers.CycleRequest, cycle: CycleItems, outcome: CycleOutcome
+    ) -> answers.CycleCommitted:
+        row = outcome.row
+        acked = None
+        if request.ack is not None:
+            acked = answers.AckOutcome(
+                True, request.ack.count, bool(row.lease_released), bool(row.dlq)
+            )
+        return answers.CycleCommitted(
+            True,
+            request.query_id,
+            request.partition_id,
+            row.queue_name,
+            len(cycle.ops),
+            push_answers(cycle.pushes, outcome.pushed, self._wait_s) if outcome.pushed.refs else [],
+            acked,
+        )

@@ -1,0 +1,120 @@
+"""POST /streams/v1/queries, GET /api/v1/streams, GET and DELETE /api/v1/streams/:name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq.errors import NotFound
+from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.requests.checks import check_name, shown
+from queenmq.server.requests.times import iso_or_none
+from queenmq.settings import Settings
+from queenmq.storage.stores.groups import GroupStore
+from queenmq.storage.stores.streams import StreamStore
+from queenmq.wire.streams import Registered, RegisterRefused, RegisterRequest
+
+#: Queries in one answer.
+_LISTED_MAX = 1_000
+
+
+class QueryRoutes:
+    """Queries as clients start them and operators see them.
+
+    `on_deleted` is told which group's start is forgotten on which queue.
+    """
+
+    def __init__(
+        self,
+        store: StreamStore,
+        groups: GroupStore,
+        settings: Settings,
+        *,
+        on_deleted: Callable[[str, str], None],
+    ) -> None:
+        self._store = store
+        self._groups = groups
+        self._settings = settings
+        self._on_deleted = on_deleted
+
+    async def register(self, request: Request) -> Response:
+        """Register a query, or resume it with the configuration it has."""
+        body = await read_request(request, RegisterRequest)
+        length_max = self._settings.max_name_length
+        for field in ("name", "source_queue", "config_hash"):
+            check_name(field, getattr(body, field), length_max=length_max)
+        if body.sink_queue:
+            check_name("sink_queue", body.sink_queue, length_max=length_max)
+        found = await self._store.register_query(
+            body.name,
+            body.source_queue,
+            body.sink_queue or None,
+            body.config_hash,
+            reset=body.reset,
+        )
+        query_id = str(found.query_id)
+        if found.config_hash != body.config_hash:
+            error = (
+                f"config_hash mismatch: query {shown(body.name)} runs with {found.config_hash},"
+                f" this is {body.config_hash}; register it with reset to wipe its state,"
+                " or use another name"
+            )
+            return json_answer(RegisterRefused(False, query_id, body.name, error), 409)
+        return json_answer(
+            Registered(True, query_id, body.name, body.config_hash, found.is_fresh, found.is_reset)
+        )
+
+    async def list(self, request: Request) -> Response:
+        """All queries, with how far behind they are and how much they remember."""
+        rows = await self._store.list_queries(None, limit=_LISTED_MAX + 1)
+        queries = [_query(row) for row in rows[:_LISTED_MAX]]
+        return json_answer({"streams": queries, "isCut": len(rows) > _LISTED_MAX})
+
+    async def show(self, request: Request) -> Response:
+        """One query."""
+        name = self._name(request)
+        rows = await self._store.list_queries(name, limit=1)
+        if not rows:
+            raise NotFound(f"stream {shown(name)} does not exist; GET /api/v1/streams lists them")
+        return json_answer(_query(rows[0]))
+
+    async def delete(self, request: Request) -> Response:
+        """Remove a query with its state and its consumer groups."""
+        name = self._name(request)
+        found = await self._store.delete_query(name)
+        if found is None:
+            raise NotFound(f"stream {shown(name)} does not exist; GET /api/v1/streams lists them")
+        queue, groups = found
+        for group in groups:
+            await self._groups.delete(group, queue, deletes_start=True)
+            self._on_deleted(queue, group)
+        return json_answer({"success": True, "name": name, "consumerGroups": groups})
+
+    def _name(self, request: Request) -> str:
+        name: str = request.path_params["name"]
+        return check_name("name", name, length_max=self._settings.max_name_length)
+
+
+def _query(row: Any) -> dict[str, Any]:
+    return {
+        "id": str(row["id"]),
+        "name": row["name"],
+        "sourceQueue": row["source_queue"],
+        "sinkQueue": row["sink_queue"],
+        "configHash": row["config_hash"],
+        "consumerGroup": row["consumer_group"],
+        "partitions": row["partitions"],
+        "cycles": row["cycles"],
+        "stateKeys": row["state_keys"],
+        "stateBytes": row["state_bytes"],
+        "totalLag": row["offset_lag"],
+        "maxTimeLag": row["time_lag_seconds"],
+        "lastCycleAt": iso_or_none(row["last_cycle_at"]),
+        "lastError": row["last_error"],
+        "lastErrorAt": iso_or_none(row["last_error_at"]),
+        "createdAt": iso_or_none(row["created_at"]),
+        "registeredAt": iso_or_none(row["registered_at"]),
+    }

@@ -1,0 +1,70 @@
+"""Builds the routes of streams, and the service behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from queenmq.engine.ack.service import Freed
+from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.load.manager import LoadManager
+from queenmq.engine.ports import MessageStore
+from queenmq.engine.requests import PartitionRef
+from queenmq.engine.streams.service import CycleService
+from queenmq.server.routes.streams.cycles import CycleRoutes
+from queenmq.server.routes.streams.queries import QueryRoutes
+from queenmq.settings import Settings
+from queenmq.storage.connection.database import Database
+from queenmq.storage.stores.groups import GroupStore
+from queenmq.storage.stores.streams import StreamStore
+
+
+class StreamRoutes(NamedTuple):
+    """The routes."""
+
+    cycles: CycleRoutes
+    queries: QueryRoutes
+
+
+def make_cycles(
+    settings: Settings,
+    database: Database,
+    messages: MessageStore,
+    catalogue: Catalogue,
+    *,
+    queue_max: Callable[[], int],
+    on_pushed: Callable[[Iterable[PartitionRef]], None],
+    on_queued: Callable[[int], None],
+    on_freed: Freed,
+) -> CycleService:
+    """Build the service that commits cycles."""
+    return CycleService(
+        StreamStore(database),
+        messages,
+        catalogue,
+        rows_max=settings.push_rows_max,
+        state_bytes_max=settings.stream_state_bytes_max,
+        lock_timeout_ms=settings.push_lock_timeout_ms,
+        wait_ms=settings.push_wait_ms,
+        queue_max=queue_max,
+        on_pushed=on_pushed,
+        on_queued=on_queued,
+        on_freed=on_freed,
+    )
+
+
+def make_stream_routes(
+    settings: Settings,
+    database: Database,
+    cycles: CycleService,
+    load: LoadManager,
+    *,
+    wait_s: Callable[[int], int],
+    on_deleted: Callable[[str, str], None],
+) -> StreamRoutes:
+    """Build all routes of streams, on one database."""
+    store = StreamStore(database)
+    return StreamRoutes(
+        CycleRoutes(cycles, store, load, settings, wait_s=wait_s),
+        QueryRoutes(store, GroupStore(database), settings, on_deleted=on_deleted),
+    )

@@ -1,0 +1,1 @@
+"""The routes of streams as the contract has them."""
