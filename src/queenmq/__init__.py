@@ -63,6 +63,9 @@ if TYPE_CHECKING:
     )
     from queenmq.client.message import DeadLetter as DeadLetter
     from queenmq.client.message import Message as Message
+    from queenmq.client.streams.gates import sliding_window_gate as sliding_window_gate
+    from queenmq.client.streams.gates import token_bucket_gate as token_bucket_gate
+    from queenmq.client.streams.stream import Stream as Stream
     from queenmq.client.sync import SyncQueen as SyncQueen
     from queenmq.errors import QueenError as QueenError
 
@@ -86,11 +89,14 @@ __all__ = [
     "Queen",
     "QueenError",
     "RequestFailed",
+    "Stream",
     "SyncQueen",
     "TransactionFailed",
     "Unreachable",
     "UnreadablePayload",
     "__version__",
+    "sliding_window_gate",
+    "token_bucket_gate",
 ]
 
 #: Public name to the module that defines it; `__all__` lists the same names.
@@ -99,6 +105,9 @@ _PUBLIC: dict[str, str] = {
     "SyncQueen": "queenmq.client.sync",
     "Message": "queenmq.client.message",
     "DeadLetter": "queenmq.client.message",
+    "Stream": "queenmq.client.streams.stream",
+    "sliding_window_gate": "queenmq.client.streams.gates",
+    "token_bucket_gate": "queenmq.client.streams.gates",
     "QueenError": "queenmq.errors",
     "BadRequest": "queenmq.client.errors",
     "BufferFailed": "queenmq.client.errors",

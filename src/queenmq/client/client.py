@@ -20,6 +20,7 @@ from queenmq.client.pipeline import Pipeline
 from queenmq.client.push.buffers import BufferKeywords, Buffers
 from queenmq.client.push.pushing import Pusher, Results
 from queenmq.client.queue import Queue
+from queenmq.client.streams.stream import Stream
 from queenmq.client.tracing import current_trace_id, push_span
 from queenmq.client.transaction import Transaction
 
@@ -83,6 +84,10 @@ class Queen:
         path = f"/api/v1/resources/queues/{quoted(name)}"
         result: dict[str, Any] = await self._transport.call("DELETE", path)
         return result
+
+    def stream(self, queue: str) -> Stream:
+        """Begin a stream over a queue: windows, aggregations and gates, exactly once."""
+        return Stream(queue, queen=self)
 
     # Messages.
 
