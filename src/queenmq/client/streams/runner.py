@@ -213,6 +213,9 @@ class Runner:
             await self._hand_back(messages[0], "retry")
             return
         await self._hand_back(messages[failed.place], "failed", error=str(failed))
+        # Once it is a dead letter, the lease is still there for what comes after it.
+        for message in messages[failed.place + 1 : failed.place + 2]:
+            await self._hand_back(message, "retry")
 
     async def _hand_back(self, message: Any, status: str, error: str | None = None) -> None:
         # A lease that is lost, or a server that is away, has the same effect a little later.
