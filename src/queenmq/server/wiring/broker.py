@@ -258,12 +258,7 @@ class Broker:
             aside=self._make_aside(),
             pipeline=PipelineRoutes(PipelineStore(self._database)),
             streams=self._make_streams(),
-            system=SystemRoutes(
-                self._maintenance,
-                settings,
-                spool_stats=self._spool_stats,
-                is_down=self._is_down,
-            ),
+            system=self._make_system(),
             health=self._health,
             metrics=MetricsRoutes(
                 registry,
@@ -289,6 +284,14 @@ class Broker:
             self._load,
             wait_s=self._operations.wait_s,
             on_deleted=self._group_deleted,
+        )
+
+    def _make_system(self) -> SystemRoutes:
+        return SystemRoutes(
+            self._maintenance,
+            self._settings,
+            spool_stats=self._spool_stats,
+            is_down=self._is_down,
         )
 
     def _make_aside(self) -> AsideRoutes:
