@@ -21,9 +21,10 @@ _ORPHANS = (
     " (SELECT FROM queen.partitions p WHERE p.id = t.partition_id))"
 )
 _SIZES = (
-    "SELECT count(*) FROM queen_streams.partitions t WHERE (t.state_keys, t.state_bytes) IS"
-    " DISTINCT FROM (SELECT count(*), coalesce(sum(s.bytes), 0) FROM queen_streams.state s"
-    " WHERE s.query_id = t.query_id AND s.partition_id = t.partition_id)"
+    "SELECT count(*) FROM queen_streams.partitions t CROSS JOIN LATERAL"
+    " (SELECT count(*) AS keys, coalesce(sum(s.bytes), 0) AS bytes FROM queen_streams.state s"
+    " WHERE s.query_id = t.query_id AND s.partition_id = t.partition_id) x"
+    " WHERE t.state_keys <> x.keys OR t.state_bytes <> x.bytes"
 )
 
 
