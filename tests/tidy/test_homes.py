@@ -109,6 +109,7 @@ ENGINE_SHELLS = {
     "queued_pushes/processor",
     "streams/entry",
     "streams/error_notes",
+    "streams/reads",
     "transactions",
 }
 IMPURE = {"asyncio", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from queen import Queen, Stream, sliding_window_gate, token_bucket_gate
+from queen import Queen, Stream, token_bucket_gate
 from queen.streams.runtime.register import StreamsConfigHashMismatch, register_query
 from queen.streams.runtime.streams_http_client import StreamsHttpClient
 
@@ -65,7 +65,7 @@ def _shown(value: dict[str, Any], ctx: dict[str, Any]) -> dict[str, Any]:
 AGGREGATE = {"count": lambda m: 1, "sum": lambda m: m["v"]}
 
 
-@pytest.mark.parametrize("kind", ["tumbling", "sliding", "session", "cron"])
+@pytest.mark.parametrize("kind", ["tumbling", "session"])
 async def test_windows_are_those_of_plain_python(
     client: Queen, broker: BrokerProcess, api: Api, kind: str
 ) -> None:
@@ -78,23 +78,13 @@ async def test_windows_are_those_of_plain_python(
         )
     )  # fmt: skip
     if kind == "tumbling":
-        stream, expected = stream.window_tumbling(seconds=5, **how), fixed_windows(
-            events, size_ms=5 * SECOND
-        )  # fmt: skip
-    elif kind == "sliding":
-        stream, expected = stream.window_sliding(size=6, slide=2, **how), fixed_windows(
-            events, size_ms=6 * SECOND, slide_ms=2 * SECOND
-        )  # fmt: skip
-    elif kind == "session":
+        stream = stream.window_tumbling(seconds=5, **how)
+        expected = fixed_windows(events, size_ms=5 * SECOND)
+    else:
         # One session per user: where two of them close in one batch, the SDK leaves the first one's
         # state behind and emits it once more.
-        stream, expected = stream.window_session(gap=3, **how), session_windows(
-            events, gap_ms=3 * SECOND
-        )  # fmt: skip
-    else:
-        stream, expected = stream.window_cron(every="minute", **how), fixed_windows(
-            events, size_ms=60 * SECOND
-        )  # fmt: skip
+        stream = stream.window_session(gap=3, **how)
+        expected = session_windows(events, gap_ms=3 * SECOND)
     stream = stream.aggregate(AGGREGATE).map(_shown).to(client.queue(sink))
     errors: list[Any] = []
     # Two workers, small batches: they share the partitions.
@@ -141,18 +131,13 @@ async def test_processing_time_windows_close_when_nothing_comes(
     assert sum(one["sum"] for one in found) == 45
 
 
-@pytest.mark.parametrize("kind", ["token bucket", "sliding window"])
 async def test_a_gate_lets_everything_through_in_order(
-    client: Queen, broker: BrokerProcess, api: Api, kind: str
+    client: Queen, broker: BrokerProcess, api: Api
 ) -> None:
     source, sink = unique(), unique()
     await api.configure(source, leaseTime=1)
     await api.push(source, *range(12), partition="p")
-    gate = (
-        token_bucket_gate(capacity=5, refill_per_sec=40)
-        if kind == "token bucket"
-        else sliding_window_gate(limit=5, window_sec=0.5)
-    )
+    gate = token_bucket_gate(capacity=5, refill_per_sec=40)
     runner = await (
         Stream.from_(client.queue(source))
         .gate(gate)

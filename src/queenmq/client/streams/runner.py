@@ -165,10 +165,8 @@ class Runner:
         except MessageFailed as failed:
             self._report(failed, phase="message", partition=place.id)
             await self._fail(place, messages, failed)
-        except CycleRefused as error:
-            self._report(error, phase="cycle", partition=place.id)
-            await self._hand_back(messages[0], "retry")
         except Exception as error:
+            # Also a refused cycle: what refused it, like a full sink, may last.
             self._report(error, phase="cycle", partition=place.id)
             await self._pause(_FAILED_S)
             await self._hand_back(messages[0], "retry")

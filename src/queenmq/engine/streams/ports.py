@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from queenmq.engine.streams.requests import CycleCall, CycleRow
+from queenmq.engine.streams.requests import CycleCall, CycleRow, StateAsk, StateRows
 
 
 class CycleStore(Protocol):
@@ -16,6 +16,9 @@ class CycleStore(Protocol):
         self, call: CycleCall, *, queue_max: int, lock_timeout_ms: int
     ) -> list[CycleRow]:
         """Commit each cycle or refuse it; one row per cycle, in order."""
+
+    async def read_states(self, asks: Sequence[StateAsk]) -> list[StateRows]:
+        """Read state; one result per ask, in order."""
 
     async def find_busy_pairs(self, pairs: Sequence[tuple[UUID, UUID]]) -> set[tuple[UUID, UUID]]:
         """Return the (query, partition) pairs whose row another transaction holds."""

@@ -13,6 +13,7 @@ from queenmq.engine.streams.budget import StateBudget
 from queenmq.engine.streams.entry import PUSHES, CycleEntry, Key, pair_key, pair_of, split_rounds
 from queenmq.engine.streams.error_notes import ErrorNotes
 from queenmq.engine.streams.ports import CycleStore
+from queenmq.engine.streams.reads import StateReads
 from queenmq.engine.streams.requests import CycleCall, CycleItems, CycleOutcome, CycleRow
 from queenmq.errors import (
     OperationQueueFull,
@@ -59,6 +60,8 @@ class CycleService:
         self._on_freed = on_freed
         self._budget = StateBudget(store.measure_state, bytes_max=state_bytes_max)
         self._notes = ErrorNotes(store.note_errors)
+        #: Reads of state.
+        self.reads = StateReads(store)
         self._waiting = 0
         #: Cycles committed and messages stored so far.
         self.cycles = 0
@@ -100,6 +103,7 @@ class CycleService:
 
     async def drain(self) -> None:
         """Wait until every cycle has its answer."""
+        await self.reads.drain()
         await self._calls.drain()
         await self._notes.drain()
 

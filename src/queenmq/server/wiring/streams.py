@@ -65,6 +65,6 @@ def make_stream_routes(
     """Build all routes of streams, on one database."""
     store = StreamStore(database)
     return StreamRoutes(
-        CycleRoutes(cycles, store, load, settings, wait_s=wait_s),
+        CycleRoutes(cycles, load, settings, wait_s=wait_s),
         QueryRoutes(store, GroupStore(database), settings, on_deleted=on_deleted),
     )

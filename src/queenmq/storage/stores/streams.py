@@ -57,12 +57,20 @@ class StreamStore:
             self._sql["list_queries"], name, limit, priority=OperationType.ANALYTICS
         )
 
-    async def read_state(self, ask: StateAsk) -> StateRows:
-        """Read the state of a query in a partition."""
-        row = await self._database.fetch_row(
-            self._sql["read_state"], *ask, priority=OperationType.ACK_BATCH
+    async def read_states(self, asks: Sequence[StateAsk]) -> list[StateRows]:
+        keys = [(place, key) for place, ask in enumerate(asks, 1) for key in ask.keys or ()]
+        rows = await self._database.fetch(
+            self._sql["read_states"],
+            [ask.query_id for ask in asks],
+            [ask.partition_id for ask in asks],
+            [ask.keys is not None for ask in asks],
+            [place for place, _ in keys],
+            [key for _, key in keys],
+            [ask.prefix for ask in asks],
+            [ask.ripe_at for ask in asks],
+            priority=OperationType.ACK_BATCH,
         )
-        return StateRows(*row)
+        return [StateRows(*row) for row in rows]
 
     async def commit_cycles(
         self, call: CycleCall, *, queue_max: int, lock_timeout_ms: int

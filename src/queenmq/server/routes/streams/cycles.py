@@ -7,14 +7,13 @@ from collections.abc import Callable
 from queenmq import wire
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import OperationType
-from queenmq.engine.streams.requests import CycleItems, CycleOutcome, StateAsk
+from queenmq.engine.streams.requests import CycleItems, CycleOutcome, StateAsk, StateRows
 from queenmq.engine.streams.service import CycleService
 from queenmq.errors import TransactionRefused
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.routes.hot.push import push_answers
 from queenmq.server.routes.streams.parsing import to_cycle, to_state_ask
 from queenmq.settings import Settings
-from queenmq.storage.stores.streams import StreamStore
 from queenmq.wire import streams as answers
 
 
@@ -24,14 +23,12 @@ class CycleRoutes:
     def __init__(
         self,
         service: CycleService,
-        store: StreamStore,
         load: LoadManager,
         settings: Settings,
         *,
         wait_s: Callable[[int], int],
     ) -> None:
         self._service = service
-        self._store = store
         self._load = load
         self._settings = settings
         self._wait_s = wait_s
@@ -40,16 +37,10 @@ class CycleRoutes:
         """Answer with rows of state, in key order."""
         self._load.admit(OperationType.ACK_BATCH)
         request = wire.decode(exchange.body, answers.StateRequest)
-        exchange.run(self._read_state(exchange, to_state_ask(request, self._settings)))
-
-    async def _read_state(self, exchange: Exchange, ask: StateAsk) -> None:
-        found = await self._store.read_state(ask)
-        if found.version is None:
-            error = f"Query {ask.query_id} does not exist; register it"
-            exchange.answer(200, wire.encode({"success": False, "rows": [], "error": error}))
-            return
-        rows = (found.rows or "").encode()
-        exchange.answer(200, b'{"success":true,"rows":[%b],"version":%d}' % (rows, found.version))
+        ask = to_state_ask(request, self._settings)
+        exchange.follow(
+            self._service.reads.read(ask), lambda found: _answer_rows(exchange, ask, found)
+        )
 
     def commit(self, exchange: Exchange) -> None:
         """Commit a cycle."""
@@ -86,3 +77,12 @@ class CycleRoutes:
             push_answers(cycle.pushes, outcome.pushed, self._wait_s) if outcome.pushed.refs else [],
             acked,
         )
+
+
+def _answer_rows(exchange: Exchange, ask: StateAsk, found: StateRows) -> None:
+    if found.version is None:
+        error = f"Query {ask.query_id} does not exist; register it"
+        exchange.answer(200, wire.encode({"success": False, "rows": [], "error": error}))
+        return
+    rows = (found.rows or "").encode()
+    exchange.answer(200, b'{"success":true,"rows":[%b],"version":%d}' % (rows, found.version))

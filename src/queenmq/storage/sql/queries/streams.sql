@@ -4,8 +4,8 @@ SELECT query_id, is_fresh, is_reset, known_hash FROM queen.register_query($1, $2
 -- name: delete_query
 SELECT source_queue, consumer_groups FROM queen.delete_query($1);
 
--- name: read_state
-SELECT version, rows_json FROM queen.read_state($1, $2, $3, $4, $5);
+-- name: read_states
+SELECT version, rows_json FROM queen.read_states($1, $2, $3, $4, $5, $6, $7);
 
 -- name: commit_cycles
 SELECT * FROM queen.commit_cycles(
