@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from queenmq import Queen, Stream, sliding_window_gate, token_bucket_gate
 from queenmq.client.streams.steps import MessageFailed
 from queenmq.client.streams.testing import START_MS, StreamResult, run_on_messages
 from tests.support.stream_reference import Event, Windows, fixed_windows, session_windows
+from tests.tidy.repo import ROOT
 
 AGGREGATE = {"count": lambda m: 1, "sum": lambda m: m["v"]}
 SECOND = 1_000
@@ -243,3 +245,11 @@ async def test_a_failing_function_names_its_message() -> None:
         with pytest.raises(MessageFailed, match="ZeroDivisionError") as caught:
             await run_on_messages(stream, [0, 1, 2, 3])
         assert caught.value.place == 2
+
+
+async def test_the_test_of_the_guide_passes() -> None:
+    guide = (ROOT / "docs" / "streams.md").read_text()
+    (code,) = [text for text in re.findall(r"```python\n(.*?)```", guide, re.S) if "test_" in text]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    await names["test_revenue"]()

@@ -221,6 +221,12 @@ class TestPopSettings:
         with pytest.raises(SettingsError, match="QUEEN_TRACE_RETENTION_S"):
             load(environ={"QUEEN_TRACE_RETENTION_S": "0"})
 
+    def test_bounds_of_stream_state(self) -> None:
+        assert load(environ={}).stream_value_bytes_max == 2**20
+        assert load(environ={"QUEEN_STREAM_STATE_BYTES_MAX": "9"}).stream_state_bytes_max == 9
+        with pytest.raises(SettingsError, match="QUEEN_STREAM_VALUE_BYTES_MAX cannot be '0'"):
+            load(environ={"QUEEN_STREAM_VALUE_BYTES_MAX": "0"})
+
     def test_defaults_of_the_load_manager(self) -> None:
         found = load(environ={})
         assert found.enable_load_management
