@@ -201,13 +201,18 @@ class Runner:
     async def _fail(self, place: Place, messages: list[Any], failed: MessageFailed) -> None:
         """Commit what comes before the message that failed, and give that one back as failed."""
         try:
-            if failed.place and await self._cycle(
-                place, messages[: failed.place], keeps_lease=True
-            ):
-                await self._hand_back(messages[0], "retry")
+            before = messages[: failed.place]
+            left = await self._cycle(place, before, keeps_lease=True) if before else []
+            if left:
+                await self._hand_back(left[0], "retry")
                 return
+        except MessageFailed as earlier:
+            # A later step fails on an earlier message, so that one comes first.
+            await self._fail(place, messages, earlier)
+            return
         except Exception as error:
             self._report(error, phase="cycle", partition=place.id)
+            await self._pause(_FAILED_S)
             await self._hand_back(messages[0], "retry")
             return
         await self._hand_back(messages[failed.place], "failed", error=str(failed))
