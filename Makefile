@@ -45,8 +45,8 @@ lint: $(DEV_READY) ## check style, formatting and import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 
-types: $(DEV_READY) ## type-check src
-	@echo "types: checking src with mypy"
+types: $(DEV_READY) ## type-check src, the public surface and the examples
+	@echo "types: checking src, tests/typing and examples with mypy"
 	@$(BIN)/mypy
 
 # Experiments of Spark need more than a broker.

@@ -26,7 +26,7 @@ async def main(queen_url: str) -> None:
 
         for group in ("billing", "shipping"):
 
-            async def handle(message: dict[str, Any], group: str = group) -> None:
+            async def handle(message: Any, group: str = group) -> None:
                 # Returning acks the message; raising makes it come again.
                 print(f"{group}: order {message['data']['order']} of {message['data']['customer']}")
 

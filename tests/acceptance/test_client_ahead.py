@@ -100,7 +100,8 @@ async def test_a_server_of_another_make_is_asked_once() -> None:
         one = {"id": f"i{number}", "transactionId": f"t{number}", "data": number, **place}
         return Say(200, {"messages": [one]})
 
-    acked = Say(200, [{"success": True, "leaseReleased": True}])
+    one = {"index": 0, "transactionId": "t", "success": True, "leaseReleased": True}
+    acked = Say(200, [one])
     script = [popped(1), acked, popped(2), acked, popped(3), acked]
     seen: list[int] = []
     async with scripted(*script) as server, Queen(server.url) as queen:

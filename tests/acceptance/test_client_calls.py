@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queenmq import NotFound, PayloadMismatch, PushFailed, Queen, TransactionFailed
+from queenmq import PayloadMismatch, PushFailed, Queen, ResourceNotFound, TransactionFailed
 from tests.support.broker import unique
 
 
@@ -137,7 +137,7 @@ async def test_a_transaction_under_a_lost_lease_is_refused(queen: Queen) -> None
 
 async def test_what_the_server_does_not_know_is_not_found(queen: Queen) -> None:
     told: list[Any] = []
-    with pytest.raises(NotFound):
+    with pytest.raises(ResourceNotFound):
         await queen.admin.clear_queue(unique())
     answer = await queen.renew("00000000-0000-4000-8000-000000000000")
     assert answer["success"] is False and "404" in answer["error"]

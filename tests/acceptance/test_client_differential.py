@@ -59,8 +59,9 @@ async def create(client: Any, queue: str) -> Any:
 async def create_without_options(client: Any, queue: str) -> Any:
     created = await client.queue(queue).create()
     # The one default that differs.
-    assert created["options"].pop("retryDelay") == (1000 if isinstance(client, Queen) else 0)
-    return created
+    options = dict(created["options"])
+    assert options.pop("retryDelay") == (1000 if isinstance(client, Queen) else 0)
+    return {**created, "options": options}
 
 
 async def delete(client: Any, queue: str) -> Any:

@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 import queenmq
+from queenmq import ClientError
+from queenmq.client import errors as client_errors
 from queenmq.client.consume.consumption import ConsumeKeywords, ConsumeOptions
 from queenmq.client.options import DEFAULTS, Options
 from tests.support.broker import SOON_S, BrokerProcess
@@ -75,7 +77,12 @@ def test_every_keyword_of_consume_is_there() -> None:
 
 
 def test_every_error_is_there() -> None:
-    errors = set(queenmq.__all__) - {"__version__", "Queen", "SyncQueen", "Message", "DeadLetter"}
+    errors = {
+        name
+        for name, value in vars(client_errors).items()
+        if isinstance(value, type) and issubclass(value, ClientError)
+    }
+    assert errors == set(queenmq.__all__) & errors
     assert errors - {"ClientError"} <= set(re.findall(r"\b(?:\w+\.)?(\w+)`", _section("Errors")))
 
 

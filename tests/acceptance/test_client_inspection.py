@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queenmq import BadRequest, NotFound, Queen, SyncQueen
+from queenmq import BadRequest, Queen, ResourceNotFound, SyncQueen
 from queenmq.client.errors import RequestFailed
 from tests.support.broker import BrokerProcess, unique
 
@@ -27,7 +27,7 @@ async def test_messages_are_listed_shown_deleted_and_moved(queen: Queen) -> None
     assert [one["transactionId"] for one in listed["messages"]] == ["kept", odd]
     assert (await admin.get_message(place, odd))["payload"] == odd
     assert (await admin.delete_message(place, "gone"))["success"]
-    with pytest.raises(NotFound, match="Message not found"):
+    with pytest.raises(ResourceNotFound, match="Message not found"):
         await admin.get_message(place, "gone")
     assert (await admin.move_message_to_dlq(place, odd, "by hand"))["consumerGroups"]
     (letter,) = await queen.dead_letters(queue)
@@ -93,7 +93,7 @@ async def test_status_and_reasons_are_answered(queen: Queen) -> None:
     await queen.pop(queue, group="g")
     found = await admin.why(queue, partition="p", group="g")
     assert found["findings"][0]["code"] == "leased"
-    with pytest.raises(NotFound, match="does not exist"):
+    with pytest.raises(ResourceNotFound, match="does not exist"):
         await admin.why(unique())
 
 

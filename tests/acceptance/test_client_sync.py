@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queenmq import ClientClosed, Message, NotFound, SyncQueen, TransactionFailed
+from queenmq import ClientClosed, Message, ResourceNotFound, SyncQueen, TransactionFailed
 from tests.support.broker import SOON_S, BrokerProcess, unique
 
 
@@ -142,7 +142,7 @@ def test_many_threads_share_one_client(queen: SyncQueen) -> None:
 
 def test_errors_come_out_and_a_closed_client_says_so(broker: BrokerProcess) -> None:
     queen = SyncQueen(broker.url)
-    with pytest.raises(NotFound):
+    with pytest.raises(ResourceNotFound):
         queen.admin.clear_queue(unique())
     queen.close()
     queen.close()

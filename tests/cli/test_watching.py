@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from queenmq import wire
 from queenmq.cli.operate.top import Sample, view
 from queenmq.version import VERSION
 from tests.support.broker import unique
@@ -84,16 +85,19 @@ def test_top_is_live_on_a_terminal_until_ctrl_c(cli: Cli, queue: str) -> None:
 
 
 def _sample(at_ms: float, total: int, pending: int, lag: int) -> Sample:
-    counts = {"total": total, "pending": pending, "processing": 0}
-    return Sample(
-        at_ms,
-        {"q": {"name": "q", "partitions": 1, "messages": counts}},
-        {("g", "q"): {
-            "name": "g", "queueName": "q", "totalLag": lag, "maxTimeLag": 1, "state": "Stable",
-        }},
-        {"depth": 0, "pressure": 0.0},
-        {"bufferedMessages": 0, "maintenanceMode": False, "popMaintenanceMode": False},
+    queue = wire.QueueSummary(
+        id="1", name="q", namespace="", task="", created_at="", partitions=1,
+        messages=wire.MessageCounts(total, pending, 0),
     )  # fmt: skip
+    group = wire.ConsumerGroup(
+        name="g", topics=["q"], queue_name="q", members=1, partitions_with_lag=1, total_lag=lag,
+        max_time_lag=1, state="Stable", subscription_mode=None, subscription_timestamp=None,
+        subscription_created_at=None, kind="consumer",
+    )  # fmt: skip
+    operations = wire.OperationStats(0, None, None, 0.0, wire.AsideCounts(0, 0), {})
+    buffer = wire.BufferState(0, 0, True, wire.FailedFiles(0, 0, 0, 0, 0))
+    maintenance = wire.MaintenanceState(False, False, 0, True, buffer)
+    return Sample(at_ms, {"q": queue}, {("g", "q"): group}, operations, maintenance)
 
 
 def test_rates_are_differences_of_two_looks() -> None:

@@ -19,7 +19,7 @@ def error_of(response: httpx.Response) -> str:
     """The one sentence of an error answer."""
     assert response.headers["content-type"] == "application/json", response.text
     body = response.json()
-    assert set(body) == {"error"}
+    assert set(body) == {"error", "code"}
     error: str = body["error"]
     assert error and "\n" not in error and len(error) < 400
     return error

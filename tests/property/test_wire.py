@@ -22,7 +22,7 @@ REQUESTS = (
     wire.TransactionRequest,
     wire.ConfigureRequest,
 )
-FIELDS = sorted({field for kind in REQUESTS for field in kind.__struct_fields__})
+FIELDS = sorted({field for kind in REQUESTS for field in kind.__struct_encode_fields__})
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts

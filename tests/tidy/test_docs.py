@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import msgspec
 import pytest
@@ -20,9 +19,11 @@ from queenmq.cli import main
 from queenmq.cli.server import serve
 from queenmq.engine.pop import machine as pop_machine
 from queenmq.server import app
-from queenmq.server.answers.error_responses import STATUS
+from queenmq.server.answers import error_responses
+from queenmq.server.edge import answers as edge_answers
 from queenmq.server.edge import machine
-from queenmq.server.wiring.inspection import Inspection
+from queenmq.server.routes.table import all_specs
+from queenmq.server.routing.openapi import build_document
 from queenmq.settings import Settings
 from tests.tidy.repo import ROOT, assert_none, parse, read_bytes, select_files
 
@@ -91,68 +92,98 @@ def test_the_row_of_a_setting_is_right(field: Any) -> None:
 # The HTTP API.
 
 
-def served_routes() -> set[str]:
-    """Method and path of each route but pop; path parameters are nameless."""
-    anything = MagicMock()
-    inspection = Inspection(*[anything] * len(Inspection._fields))
-    routes = app.App(
-        push=anything,
-        pop=anything,
-        ack=anything,
-        transactions=anything,
-        queues=anything,
-        groups=anything,
-        resources=anything,
-        inspection=inspection,
-        retention=anything,
-        operations=anything,
-        aside=anything,
-        pipeline=anything,
-        streams=anything,
-        system=anything,
-        health=anything,
-        metrics=anything,
-        refusals=anything,
-    )
-    # Every GET route answers HEAD as well.
-    found = {f"{method} {path.decode()}" for method, path in routes._hot if method != "HEAD"}
-    for route in routes._router.routes:
-        assert isinstance(route, app.Route)
-        methods = route.app._endpoints  # type: ignore[attr-defined]
-        found |= {f"{method} {route.path}" for method in methods}
-    return {re.sub(r"\{[^}]*\}", "{}", name) for name in found}
+def api_headings() -> set[str]:
+    return set(re.findall(r"^### ([A-Z]+ /\S*)$", read("docs/api.md"), re.M))
+
+
+def nameless(routes: set[str]) -> set[str]:
+    return {re.sub(r"\{[^}]*\}", "{}", name) for name in routes}
 
 
 def test_every_route_is_on_the_api_page_and_no_other() -> None:
-    headings = re.findall(r"^### ([A-Z]+ /\S*)$", read("docs/api.md"), re.M)
-    is_pop = {name: name.startswith("GET /api/v1/pop") for name in headings}
-    for name, pops in is_pop.items():
+    served = {f"{spec.method} {spec.public_path}" for spec in all_specs()}
+    assert len(served) == len(all_specs()) > 60
+    assert_none(
+        differences(nameless(api_headings()), nameless(served)),
+        rule="docs/api.md lists the routes",
+    )
+    for name in api_headings():
         path = re.sub(r"[{}]", "", name.partition(" ")[2]).encode()
-        assert app._is_pop(path) is pops, name
-    assert sum(is_pop.values()) == 3, "a partition, a queue, a namespace or task"
-    documented = {re.sub(r"\{[^}]*\}", "{}", name) for name in headings if not is_pop[name]}
-    assert_none(differences(documented, served_routes()), rule="docs/api.md lists the routes")
+        assert app._is_pop(path) is name.startswith("GET /api/v1/pop"), name
+
+
+def api_sections() -> dict[str, str]:
+    """What the page says of each route; its heading is without the names of parameters."""
+    parts = re.split(r"^### ([A-Z]+ /\S*)\n", read("docs/api.md"), flags=re.M)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {re.sub(r"\{[^}]*\}", "{}", name): text for name, text in sections.items()}
+
+
+def words_of(text: str) -> set[str]:
+    """Words in code spans, and the keys of the JSON that is shown."""
+    words = {word for code in CODE.findall(text) for word in re.findall(r"\w+", code)}
+    return words | set(re.findall(r'"(\w+)":', text))
 
 
 def test_every_field_of_the_wire_is_on_the_api_page() -> None:
-    page = read("docs/api.md")
-    # In code spans, or as keys of the JSON shown.
-    words = {word for code in CODE.findall(page) for word in re.findall(r"\w+", code)}
-    words |= set(re.findall(r'"(\w+)":', page))
-    structs = [
-        value
-        for value in vars(wire).values()
-        if isinstance(value, type) and issubclass(value, msgspec.Struct)
-    ]
-    assert len(structs) > 10
+    words = words_of(read("docs/api.md"))
+    document = build_document(all_specs(), version="0")
+    schemas = document["components"]["schemas"]
+    assert len(schemas) > 100
     assert_none(
         (
-            f"{s.__name__}.{name}"
-            for s in structs
-            for name in s.__struct_fields__
+            f"{schema}.{name}"
+            for schema, content in schemas.items()
+            for name in content.get("properties", {})
             if name not in words
         ),
         rule="docs/api.md names every field",
+    )
+
+
+def test_every_query_parameter_is_in_the_section_of_its_route() -> None:
+    sections = api_sections()
+    offences = []
+    for spec in all_specs():
+        (name,) = nameless({f"{spec.method} {spec.public_path}"})
+        known = words_of(sections[name])
+        if name.startswith("GET /api/v1/pop"):
+            # Said once for all pops.
+            known |= words_of(sections["GET /api/v1/pop/queue/{}"])
+        offences += [f"{name}: {one}" for one in spec.query if one not in known]
+    assert_none(offences, rule="docs/api.md names every query parameter")
+
+
+def test_every_struct_of_the_wire_is_part_of_the_api() -> None:
+    schemas = build_document(all_specs(), version="0")["components"]["schemas"]
+    structs = {
+        name
+        for name, value in vars(wire).items()
+        if isinstance(value, type) and issubclass(value, msgspec.Struct)
+    }
+    # Bases, and what the client reads push results into.
+    structs -= {"Answer", "Request", "PushResult"}
+    assert_none(differences(set(schemas), structs), rule="every Struct belongs to a route")
+
+
+def test_every_error_code_is_on_the_api_page_with_its_status() -> None:
+    codes = {(row.code, str(row.status)) for row in error_responses.ERRORS}
+    codes |= {(code, str(status)) for status, code in edge_answers.CODES.items()}
+    codes |= {
+        (error_responses.NO_SUCH_ROUTE, "404"),
+        (error_responses.METHOD_NOT_ALLOWED, "405"),
+        (error_responses.DEFECT.code, "500"),
+        ("stopping", "503"),
+    }
+    written = {
+        (code, cells[0])
+        for cells in rows(read("docs/api.md"))
+        if re.fullmatch(r"\d{3}", cells[0])
+        for code in CODE.findall(cells[1])
+    }
+    assert_none(
+        differences({f"{c} {s}" for c, s in written}, {f"{c} {s}" for c, s in codes}),
+        rule="docs/api.md lists every code beside its status",
     )
 
 
@@ -161,19 +192,13 @@ def test_every_queue_option_has_its_default() -> None:
     fields = msgspec.structs.fields(wire.QueueOptions)
     assert_none(
         (
-            f"{field.name}: {written.get(f'`{field.name}`')}"
+            f"{field.encode_name}: {written.get(f'`{field.encode_name}`')}"
             for field in fields
-            if (written.get(f"`{field.name}`") or "").strip("`")
+            if (written.get(f"`{field.encode_name}`") or "").strip("`")
             != msgspec.json.encode(field.default).decode()
         ),
         rule="docs/api.md has the default of every queue option",
     )
-
-
-def test_every_error_status_is_on_the_api_page() -> None:
-    statuses = {str(status) for _, status in STATUS}
-    written = {cells[0] for cells in rows(read("docs/api.md"))}
-    assert_none(statuses - written, rule="docs/api.md lists every error status")
 
 
 # SQL.

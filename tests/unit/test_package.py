@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import queenmq
+from queenmq import errors
+from queenmq.client import errors as client_errors
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("asyncpg", "httptools", "pyspark", "starlette", "uvicorn")
@@ -43,10 +45,15 @@ def test_the_client_needs_neither_the_broker_nor_its_libraries() -> None:
 
 def test_public_names_are_these() -> None:
     assert set(queenmq.__all__) == {
-        "__version__", "Queen", "SyncQueen", "Message", "DeadLetter", "QueenError", "ClientError",
-        "RequestFailed", "BadRequest", "NotAllowed", "NotFound", "LeaseLost", "Overloaded",
-        "Unreachable", "PushFailed", "TransactionFailed", "OperationFailed", "BufferFailed",
-        "PayloadMismatch", "UnreadablePayload", "HandlerFailed", "ClientClosed",
+        "__version__", "Queen", "SyncQueen",
+        # What calls give.
+        "Message", "DeadLetter", "DeadLetters", "PushResult", "Buffered", "BufferStats",
+        "AckResult", "AckResults", "Renewal", "TransactionAnswer", "TraceOutcome", "QueueOptions",
+        # What calls raise.
+        "QueenError", "ClientError", "RequestFailed", "BadRequest", "NotAllowed",
+        "ResourceNotFound", "ResourceConflict", "LeaseExpired", "ServerBusy", "Unreachable",
+        "PushFailed", "TransactionFailed", "OperationFailed", "BufferFailed", "PayloadMismatch",
+        "UnreadablePayload", "HandlerFailed", "ClientClosed",
     }  # fmt: skip
 
 
@@ -54,6 +61,26 @@ def test_every_public_name_resolves() -> None:
     assert sorted(queenmq.__all__) == sorted({"__version__", *queenmq._PUBLIC})
     for name in queenmq.__all__:
         assert getattr(queenmq, name) is not None
+
+
+@pytest.mark.parametrize("old", queenmq._RENAMED)
+def test_an_old_name_still_works_and_says_the_new_one(old: str) -> None:
+    new = queenmq._RENAMED[old]
+    with pytest.warns(DeprecationWarning, match=f"queenmq.{new}"):
+        assert getattr(queenmq, old) is getattr(queenmq, new)
+
+
+def test_errors_of_client_and_broker_share_no_name() -> None:
+    names = [
+        {
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module.__name__
+        }
+        for module in (errors, client_errors)
+    ]
+    assert all(len(some) > 10 for some in names)
+    assert not names[0] & names[1]
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

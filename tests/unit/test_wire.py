@@ -32,7 +32,7 @@ def test_unknown_fields_are_ignored() -> None:
 
 def test_options_that_are_left_out_have_their_defaults() -> None:
     request = wire.decode(b'{"queue":"q","options":{"leaseTime":5}}', wire.ConfigureRequest)
-    assert request.options == wire.QueueOptions(leaseTime=5)
+    assert request.options == wire.QueueOptions(lease_time=5)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+import tomli_w
 import typer
 
 from queenmq.cli.exits import NothingThere, UsageProblem
@@ -28,7 +29,7 @@ class Server(msgspec.Struct, frozen=True, omit_defaults=True):
     token: str | None = None
 
 
-class Contexts(msgspec.Struct, forbid_unknown_fields=True):
+class Contexts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """All contexts, and the name of the one in use."""
 
     current: str | None = None
@@ -71,7 +72,7 @@ def save(path: Path, contexts: Contexts) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".config-")
         try:
             with open(handle, "w", encoding="utf-8") as file:
-                file.write(_toml(contexts))
+                file.write(tomli_w.dumps(msgspec.to_builtins(contexts, order="sorted")))
             os.replace(name, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -87,20 +88,6 @@ def is_readable_by_others(path: Path) -> bool:
         return bool(path.stat().st_mode & 0o077)
     except OSError:
         return False
-
-
-def _toml(contexts: Contexts) -> str:
-    lines = [] if contexts.current is None else [f"current = {_quoted(contexts.current)}"]
-    for name, server in sorted(contexts.contexts.items()):
-        lines += ["", f"[contexts.{_quoted(name)}]", f"url = {_quoted(server.url)}"]
-        if server.token is not None:
-            lines.append(f"token = {_quoted(server.token)}")
-    return "\n".join([*lines, ""])
-
-
-def _quoted(text: str) -> str:
-    # A JSON string is a TOML string as long as it has no DEL, which checked() refuses.
-    return msgspec.json.encode(text).decode()
 
 
 def checked(name: str, server: Server) -> Server:

@@ -52,9 +52,9 @@ def code_of(error: QueenError) -> int:
     kinds: list[tuple[type[QueenError] | tuple[type[QueenError], ...], int]] = [
         # Trying again would not help before somebody has changed something.
         ((AccessRefused, StorageFault), ERROR),
-        ((NothingThere, errors.NotFound, NotFound), NOTHING),
+        ((NothingThere, errors.ResourceNotFound, NotFound), NOTHING),
         ((UsageProblem, InvalidRequest), USAGE),
-        ((NotNow, errors.Unreachable, errors.Overloaded, StorageUnavailable), UNREACHABLE),
+        ((NotNow, errors.Unreachable, errors.ServerBusy, StorageUnavailable), UNREACHABLE),
         (errors.NotAllowed, REFUSED),
     ]
     return next((code for kind, code in kinds if isinstance(error, kind)), ERROR)

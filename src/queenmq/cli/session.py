@@ -18,7 +18,7 @@ from queenmq.cli.server.declaring import Command, declare, parameter
 
 if TYPE_CHECKING:
     from queenmq.client.options import Options
-    from queenmq.client.sync import SyncQueen
+    from queenmq.client.sync.client import SyncQueen
 
 _PANEL = "Server and output"
 
@@ -66,7 +66,7 @@ class Session:
     def open(self, **options: Any) -> SyncQueen:
         """The client; options count the first time."""
         if self._queen is None:
-            from queenmq.client.sync import SyncQueen
+            from queenmq.client.sync.client import SyncQueen
 
             options = {"json": Verbatim(), **self.options(), **options}
             self._queen = SyncQueen(self.server.url, **options)
@@ -153,7 +153,7 @@ def complete_queues(ctx: typer.Context, incomplete: str) -> list[str]:
     except Exception:
         # An error here would end up in the middle of the line that is being typed.
         return []
-    return [queue["name"] for queue in found["queues"] if queue["name"].startswith(incomplete)]
+    return [queue.name for queue in found.queues if queue.name.startswith(incomplete)]
 
 
 QueueName = Annotated[

@@ -1,15 +1,38 @@
-"""Owns `queen.admin`: what operators and dashboards ask for. Answers are the server's JSON.
+"""Owns `queen.admin`: what operators and dashboards ask for.
 
-A server that does not have a route answers 404, which is NotFound here.
+Answers are the Structs of `queenmq.wire`: `queue.created_at` is `queue["createdAt"]`. A thing that
+does not exist is a ResourceNotFound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, Unpack
 
+from queenmq import wire
 from queenmq.client.calls import quoted, with_query
 from queenmq.client.http.transport import Transport
+from queenmq.client.message import DeadLetters
+from queenmq.client.queries import (
+    AnalyticsQuery,
+    DeadLetterFilter,
+    MessageQuery,
+    OperationQuery,
+    PageQuery,
+    QueueQuery,
+    ScopeQuery,
+    StatusQuery,
+)
+
+T = TypeVar("T")
+
+
+def _message(partition_id: str, transaction_id: str, action: str = "") -> str:
+    return f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}{action}"
+
+
+def _group_on(group: str, queue: str, action: str = "") -> str:
+    return f"/api/v1/consumer-groups/{quoted(group)}/queues/{quoted(queue)}{action}"
 
 
 class Admin:
@@ -18,39 +41,135 @@ class Admin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def _get(self, path: str, query: dict[str, Any] | None = None) -> Any:
-        return await self._transport.call("GET", with_query(path, query or {}))
+    async def _get(self, wanted: type[T], path: str, query: Mapping[str, Any] | None = None) -> T:
+        return await self._transport.fetch("GET", with_query(path, query or {}), wanted)
 
-    async def get_overview(self) -> Any:
-        return await self._get("/api/v1/resources/overview")
+    async def _post(self, wanted: type[T], path: str, body: Any) -> T:
+        return await self._transport.fetch("POST", path, wanted, body)
 
-    async def get_namespaces(self) -> Any:
-        return await self._get("/api/v1/resources/namespaces")
+    async def _delete(
+        self, wanted: type[T], path: str, query: Mapping[str, Any] | None = None
+    ) -> T:
+        return await self._transport.fetch("DELETE", with_query(path, query or {}), wanted)
 
-    async def get_tasks(self) -> Any:
-        return await self._get("/api/v1/resources/tasks")
+    # Queues.
 
-    async def list_queues(self, **query: Any) -> Any:
-        return await self._get("/api/v1/resources/queues", query)
+    async def get_overview(self) -> wire.Overview:
+        """Add up everything: queues, messages, lags, rates."""
+        return await self._get(wire.Overview, "/api/v1/resources/overview")
 
-    async def get_queue(self, name: str) -> Any:
-        return await self._get(f"/api/v1/resources/queues/{quoted(name)}")
+    async def get_namespaces(self) -> wire.NamespaceList:
+        """List the namespaces that queues name."""
+        return await self._get(wire.NamespaceList, "/api/v1/resources/namespaces")
 
-    async def get_partitions(self, **query: Any) -> Any:
-        return await self._get("/api/v1/resources/partitions", query)
+    async def get_tasks(self) -> wire.TaskList:
+        """List the tasks that queues name."""
+        return await self._get(wire.TaskList, "/api/v1/resources/tasks")
 
-    async def list_messages(self, **query: Any) -> Any:
-        """Newest first; `queue`, `partition`, `ns`, `task`, `status`, `limit`, `offset`, and
-        `**{"from": ...}`, `to`.
+    async def list_queues(self, **query: Unpack[QueueQuery]) -> wire.QueueList:
+        """List queues with their counts, newest first.
+
+        Args:
+            query: `search` for a part of the name, `limit`, `offset`.
         """
-        return await self._get("/api/v1/messages", query)
+        return await self._get(wire.QueueList, "/api/v1/resources/queues", query)
 
-    async def get_message(self, partition_id: str, transaction_id: str) -> Any:
-        return await self._get(f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}")
+    async def get_queue(self, name: str) -> wire.QueueDetail:
+        """Show a queue with its options and partitions.
 
-    async def list_dead_letters(self, **query: Any) -> Any:
-        """Latest failure first; `queue`, `consumerGroup`, `partition`, `limit`, `offset`."""
-        return await self._get("/api/v1/dlq", query)
+        Args:
+            name: The queue.
+        """
+        return await self._get(wire.QueueDetail, f"/api/v1/resources/queues/{quoted(name)}")
+
+    async def get_partitions(self, /, **query: Any) -> Any:
+        """List partitions, on servers that have this route; ours shows them with their queue.
+
+        Args:
+            query: Parameters of that server.
+        """
+        return await self._get(Any, "/api/v1/resources/partitions", query)
+
+    async def clear_queue(self, name: str, partition: str | None = None) -> wire.QueueCleared:
+        """Drop all messages of a queue, or of one partition.
+
+        Args:
+            name: The queue.
+            partition: Only this partition.
+        """
+        path = f"/api/v1/queues/{quoted(name)}/clear"
+        return await self._delete(wire.QueueCleared, path, {"partition": partition})
+
+    async def delete_partition(self, queue: str, partition: str) -> wire.PartitionDeleted:
+        """Delete a partition with its messages; raise ResourceNotFound if there is none.
+
+        Args:
+            queue: The queue.
+            partition: The partition.
+        """
+        path = f"/api/v1/resources/queues/{quoted(queue)}/partitions/{quoted(partition)}"
+        return await self._delete(wire.PartitionDeleted, path)
+
+    # Single messages.
+
+    async def list_messages(self, **query: Unpack[MessageQuery]) -> wire.MessageList:
+        """List messages without their payloads, newest first.
+
+        Args:
+            query: `queue`, `partition`, `ns`, `task`, `status`, `from_`, `to`, `limit`, `offset`.
+        """
+        return await self._get(wire.MessageList, "/api/v1/messages", query)
+
+    async def get_message(self, partition_id: str, transaction_id: str) -> wire.MessageDetail:
+        """Show a message with its payload, and which groups have passed it.
+
+        Args:
+            partition_id: The message's partition.
+            transaction_id: The message's name there.
+        """
+        return await self._get(wire.MessageDetail, _message(partition_id, transaction_id))
+
+    async def delete_message(self, partition_id: str, transaction_id: str) -> wire.MessageDeleted:
+        """Remove a message with its dead letters and traces.
+
+        Args:
+            partition_id: The message's partition.
+            transaction_id: The message's name there.
+        """
+        return await self._delete(wire.MessageDeleted, _message(partition_id, transaction_id))
+
+    async def retry_message(self, partition_id: str, transaction_id: str) -> wire.MessageRetried:
+        """Push a dead message again, at the end of its partition.
+
+        Args:
+            partition_id: The message's partition.
+            transaction_id: The message's name there.
+        """
+        path = _message(partition_id, transaction_id, "/retry")
+        return await self._post(wire.MessageRetried, path, {})
+
+    async def move_message_to_dlq(
+        self, partition_id: str, transaction_id: str, error: str | None = None
+    ) -> wire.MessageBuried:
+        """Take a message out of its partition, to the dead letters of groups that need it.
+
+        Args:
+            partition_id: The message's partition.
+            transaction_id: The message's name there.
+            error: Why; kept with the dead letters.
+        """
+        path = _message(partition_id, transaction_id, "/dlq")
+        return await self._post(wire.MessageBuried, path, {"error": error} if error else {})
+
+    # Dead letters.
+
+    async def list_dead_letters(self, **query: Unpack[DeadLetterFilter]) -> DeadLetters:
+        """List dead letters, latest failure first.
+
+        Args:
+            query: `queue`, `consumerGroup`, `partition`, `from_`, `to`, `limit`, `offset`.
+        """
+        return await self._get(DeadLetters, "/api/v1/dlq", query)
 
     async def retry_dead_letters(
         self,
@@ -60,10 +179,18 @@ class Admin:
         partition: str | None = None,
         older_than_seconds: int | None = None,
         limit: int | None = None,
-    ) -> Any:
-        """Push dead letters again; repeat while `remaining` is true and `pushed` is not 0."""
+    ) -> wire.DeadLettersRetried:
+        """Push dead letters again; repeat while `remaining` is true and `pushed` is not 0.
+
+        Args:
+            queue: Only letters of this queue.
+            group: Only letters of this consumer group.
+            partition: Only letters of this partition.
+            older_than_seconds: Only letters that died longer ago than this.
+            limit: At most this many.
+        """
         body = _letters(queue, group, partition, older_than_seconds, limit)
-        return await self._transport.call("POST", "/api/v1/dlq/retry", body)
+        return await self._post(wire.DeadLettersRetried, "/api/v1/dlq/retry", body)
 
     async def purge_dead_letters(
         self,
@@ -73,17 +200,20 @@ class Admin:
         partition: str | None = None,
         older_than_seconds: int | None = None,
         limit: int | None = None,
-    ) -> Any:
-        """Forget dead letters; repeat while `remaining` is true."""
-        query = _letters(queue, group, partition, older_than_seconds, limit)
-        return await self._transport.call("DELETE", with_query("/api/v1/dlq", query))
+    ) -> wire.DeadLettersPurged:
+        """Forget dead letters; repeat while `remaining` is true.
 
-    async def why(
-        self, queue: str, *, partition: str | None = None, group: str | None = None
-    ) -> Any:
-        """Why the queue, or one partition of it, does not move for a group: `findings`."""
-        query = {"partition": partition, "consumerGroup": group}
-        return await self._get(f"/api/v1/why/{quoted(queue)}", query)
+        Args:
+            queue: Only letters of this queue.
+            group: Only letters of this consumer group.
+            partition: Only letters of this partition.
+            older_than_seconds: Only letters that died longer ago than this.
+            limit: At most this many.
+        """
+        query = _letters(queue, group, partition, older_than_seconds, limit)
+        return await self._delete(wire.DeadLettersPurged, "/api/v1/dlq", query)
+
+    # Traces.
 
     async def add_trace(
         self,
@@ -94,8 +224,17 @@ class Admin:
         names: str | Sequence[str] = (),
         event_type: str = "info",
         group: str | None = None,
-    ) -> Any:
-        """Record something about a message; `message.trace` does it for one in hand."""
+    ) -> wire.TraceAdded:
+        """Record something about a message; `message.trace` does it for one in hand.
+
+        Args:
+            partition_id: The message's partition.
+            transaction_id: The message's name there.
+            data: What to record: anything that JSON can hold, up to 64 KiB.
+            names: Names to find it by.
+            event_type: A word for its kind.
+            group: The consumer group that records it.
+        """
         body = {
             "partitionId": partition_id,
             "transactionId": transaction_id,
@@ -104,146 +243,265 @@ class Admin:
             "eventType": event_type,
             "consumerGroup": group,
         }
-        return await self._transport.call("POST", "/api/v1/traces", body)
+        return await self._post(wire.TraceAdded, "/api/v1/traces", body)
 
-    async def get_traces_by_name(self, trace_name: str, **query: Any) -> Any:
-        return await self._get(f"/api/v1/traces/by-name/{quoted(trace_name)}", query)
+    async def get_traces_by_name(
+        self, trace_name: str, **query: Unpack[PageQuery]
+    ) -> wire.NamedTraceList:
+        """Find traces by their name, newest first.
 
-    async def get_trace_names(self, **query: Any) -> Any:
-        return await self._get("/api/v1/traces/names", query)
+        Args:
+            trace_name: The name.
+            query: `limit`, `offset`.
+        """
+        path = f"/api/v1/traces/by-name/{quoted(trace_name)}"
+        return await self._get(wire.NamedTraceList, path, query)
 
-    async def get_traces_for_message(self, partition_id: str, transaction_id: str) -> Any:
-        return await self._get(f"/api/v1/traces/{quoted(partition_id)}/{quoted(transaction_id)}")
+    async def get_trace_names(self, **query: Unpack[PageQuery]) -> wire.TraceNameList:
+        """List the names of traces, last used first.
 
-    async def get_status(self, **query: Any) -> Any:
-        return await self._get("/api/v1/status", query)
+        Args:
+            query: `limit`, `offset`.
+        """
+        return await self._get(wire.TraceNameList, "/api/v1/traces/names", query)
 
-    async def get_queue_stats(self, **query: Any) -> Any:
-        return await self._get("/api/v1/status/queues", query)
+    async def get_traces_for_message(
+        self, partition_id: str, transaction_id: str
+    ) -> wire.TraceList:
+        """List all traces of a message, oldest first.
 
-    async def get_queue_detail(self, name: str, **query: Any) -> Any:
-        return await self._get(f"/api/v1/status/queues/{quoted(name)}", query)
+        Args:
+            partition_id: The message's partition.
+            transaction_id: The message's name there.
+        """
+        path = f"/api/v1/traces/{quoted(partition_id)}/{quoted(transaction_id)}"
+        return await self._get(wire.TraceList, path)
 
-    async def get_queue_messages(self, name: str, **query: Any) -> Any:
-        """The newest messages of a queue, in short."""
-        return await self._get(f"/api/v1/status/queues/{quoted(name)}/messages", query)
+    # Status.
 
-    async def get_buffers(self) -> Any:
-        """What the broker that answers keeps on its disk."""
-        return await self._get("/api/v1/status/buffers")
+    async def why(
+        self, queue: str, *, partition: str | None = None, group: str | None = None
+    ) -> wire.Diagnosis:
+        """Say why a queue, or one partition of it, does not move for a group.
 
-    async def get_analytics(self, **query: Any) -> Any:
-        return await self._get("/api/v1/status/analytics", query)
+        Args:
+            queue: The queue.
+            partition: Only this partition.
+            group: The consumer group; by default the default one.
+        """
+        query = {"partition": partition, "consumerGroup": group}
+        return await self._get(wire.Diagnosis, f"/api/v1/why/{quoted(queue)}", query)
 
-    async def list_consumer_groups(self) -> Any:
-        return await self._get("/api/v1/consumer-groups")
+    async def get_status(self, **query: Unpack[StatusQuery]) -> wire.Status:
+        """Show throughput in steps, and the state of queues.
 
-    async def get_consumer_group(self, name: str) -> Any:
-        return await self._get(f"/api/v1/consumer-groups/{quoted(name)}")
+        Args:
+            query: `queue`, `namespace`, `task`, `from_`, `to`.
+        """
+        return await self._get(wire.Status, "/api/v1/status", query)
 
-    async def get_maintenance_mode(self) -> Any:
-        return await self._get("/api/v1/system/maintenance")
+    async def get_queue_stats(self, **query: Unpack[ScopeQuery]) -> wire.QueueStatsList:
+        """List queues with their counts.
 
-    async def get_pop_maintenance_mode(self) -> Any:
-        return await self._get("/api/v1/system/maintenance/pop")
+        Args:
+            query: `namespace`, `task`, `limit`, `offset`.
+        """
+        return await self._get(wire.QueueStatsList, "/api/v1/status/queues", query)
 
-    async def get_system_metrics(self, **query: Any) -> Any:
-        return await self._get("/api/v1/analytics/system-metrics", query)
+    async def get_queue_detail(self, name: str, **query: Unpack[PageQuery]) -> wire.QueueStatus:
+        """Show a queue with a page of its partitions.
 
-    async def get_worker_metrics(self, **query: Any) -> Any:
-        return await self._get("/api/v1/analytics/worker-metrics", query)
+        Args:
+            name: The queue.
+            query: `limit` and `offset` of the partitions.
+        """
+        return await self._get(wire.QueueStatus, f"/api/v1/status/queues/{quoted(name)}", query)
 
-    async def get_postgres_stats(self) -> Any:
-        return await self._get("/api/v1/analytics/postgres-stats")
+    async def get_queue_messages(
+        self, name: str, **query: Unpack[PageQuery]
+    ) -> list[wire.MessageHead]:
+        """List the newest messages of a queue, in short.
 
-    async def health(self) -> Any:
-        return await self._get("/health")
+        Args:
+            name: The queue.
+            query: `limit`, `offset`.
+        """
+        path = f"/api/v1/status/queues/{quoted(name)}/messages"
+        return await self._get(list[wire.MessageHead], path, query)
 
-    async def metrics(self) -> Any:
-        return await self._get("/metrics")
+    async def get_buffers(self) -> wire.Buffers:
+        """Show what the broker that answers keeps on its disk."""
+        return await self._get(wire.Buffers, "/api/v1/status/buffers")
 
-    async def get_lagging_consumers(self, min_lag_seconds: int = 60) -> Any:
-        return await self._get(
-            "/api/v1/consumer-groups/lagging", {"minLagSeconds": min_lag_seconds}
-        )
+    async def get_analytics(self, **query: Unpack[AnalyticsQuery]) -> wire.Analytics:
+        """Count messages pushed in each minute, hour or day.
 
-    async def clear_queue(self, name: str, partition: str | None = None) -> Any:
-        path = with_query(f"/api/v1/queues/{quoted(name)}/clear", {"partition": partition})
-        return await self._transport.call("DELETE", path)
+        Args:
+            query: `interval`, `queue`, `namespace`, `task`, `from_`, `to`.
+        """
+        return await self._get(wire.Analytics, "/api/v1/status/analytics", query)
 
-    async def delete_partition(self, queue: str, partition: str) -> Any:
-        """Delete a partition with its messages; raises NotFound if there is none."""
-        path = f"/api/v1/resources/queues/{quoted(queue)}/partitions/{quoted(partition)}"
-        return await self._transport.call("DELETE", path)
+    async def refresh_consumer_stats(self) -> wire.StatsRefreshed:
+        """Compute the overview anew."""
+        return await self._post(wire.StatsRefreshed, "/api/v1/stats/refresh", {})
 
-    async def delete_message(self, partition_id: str, transaction_id: str) -> Any:
-        path = f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}"
-        return await self._transport.call("DELETE", path)
+    # Consumer groups.
 
-    async def retry_message(self, partition_id: str, transaction_id: str) -> Any:
-        """Push a dead message again, at the end of its partition."""
-        path = f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}/retry"
-        return await self._transport.call("POST", path, {})
+    async def list_consumer_groups(self) -> list[wire.ConsumerGroup]:
+        """List consumer groups with their lag, an element per group and queue."""
+        return await self._get(list[wire.ConsumerGroup], "/api/v1/consumer-groups")
 
-    async def move_message_to_dlq(
-        self, partition_id: str, transaction_id: str, error: str | None = None
-    ) -> Any:
-        """Take a message out of its partition, to the dead letters of who has not passed it."""
-        path = f"/api/v1/messages/{quoted(partition_id)}/{quoted(transaction_id)}/dlq"
-        return await self._transport.call("POST", path, {"error": error} if error else {})
+    async def get_consumer_group(self, name: str) -> dict[str, wire.GroupQueue]:
+        """Show a group's partitions by queue; empty for an unknown group.
 
-    async def refresh_consumer_stats(self) -> Any:
-        return await self._transport.call("POST", "/api/v1/stats/refresh", {})
+        Args:
+            name: The consumer group.
+        """
+        path = f"/api/v1/consumer-groups/{quoted(name)}"
+        return await self._get(dict[str, wire.GroupQueue], path)
+
+    async def get_lagging_consumers(self, min_lag_seconds: int = 60) -> list[wire.LaggingPartition]:
+        """List partitions in which a group is behind, worst first.
+
+        Args:
+            min_lag_seconds: The age of the oldest message that counts as a lag.
+        """
+        query = {"minLagSeconds": min_lag_seconds}
+        path = "/api/v1/consumer-groups/lagging"
+        return await self._get(list[wire.LaggingPartition], path, query)
 
     async def delete_consumer_group_for_queue(
         self, group: str, queue: str, delete_metadata: bool = True
-    ) -> Any:
-        path = f"/api/v1/consumer-groups/{quoted(group)}/queues/{quoted(queue)}"
+    ) -> wire.GroupDeleted:
+        """Forget a group on one queue.
+
+        Args:
+            group: The consumer group.
+            queue: The queue.
+            delete_metadata: Whether to forget where it starts as well.
+        """
         query = {"deleteMetadata": "true" if delete_metadata else "false"}
-        return await self._transport.call("DELETE", with_query(path, query))
+        return await self._delete(wire.GroupDeleted, _group_on(group, queue), query)
 
     async def seek_consumer_group(
         self, group: str, queue: str, options: dict[str, Any] | None = None
-    ) -> Any:
-        """`{"toEnd": True}` or `{"timestamp": ...}`."""
-        path = f"/api/v1/consumer-groups/{quoted(group)}/queues/{quoted(queue)}/seek"
-        return await self._transport.call("POST", path, options or {})
+    ) -> wire.GroupMoved:
+        """Move a group on a queue.
 
-    async def set_maintenance_mode(self, enabled: bool) -> Any:
-        return await self._transport.call(
-            "POST", "/api/v1/system/maintenance", {"enabled": enabled}
-        )
+        Args:
+            group: The consumer group.
+            queue: The queue.
+            options: `{"toEnd": True}` or `{"timestamp": ...}`.
+        """
+        return await self._post(wire.GroupMoved, _group_on(group, queue, "/seek"), options or {})
 
-    async def set_pop_maintenance_mode(self, enabled: bool) -> Any:
-        return await self._transport.call(
-            "POST", "/api/v1/system/maintenance/pop", {"enabled": enabled}
-        )
+    # The broker.
 
-    async def list_operations(self, **query: Any) -> Any:
-        """Queued pushes, newest first; `status`, `queue`, `limit`, `offset`."""
-        return await self._get("/api/v1/operations", query)
+    async def health(self) -> wire.Health:
+        """Show what a broker can do, and why not more; raise ServerBusy if it is not well."""
+        return await self._get(wire.Health, "/health")
 
-    async def get_operation(self, operation_id: str) -> Any:
-        return await self._get(f"/api/v1/operations/{quoted(operation_id)}")
+    async def metrics(self) -> wire.Metrics:
+        """Show what the process that answers has done and uses."""
+        return await self._get(wire.Metrics, "/metrics")
 
-    async def get_operation_stats(self) -> Any:
-        return await self._get("/api/v1/operations/stats")
+    async def get_maintenance_mode(self) -> wire.MaintenanceState:
+        """Show whether pushes are held back, and what is on the broker's disk."""
+        return await self._get(wire.MaintenanceState, "/api/v1/system/maintenance")
 
-    async def retry_operation(self, operation_id: str) -> Any:
+    async def set_maintenance_mode(self, enabled: bool) -> wire.MaintenanceSwitched:
+        """Have all brokers keep pushes on disk, or store them again.
+
+        Args:
+            enabled: Whether to keep them on disk.
+        """
+        path = "/api/v1/system/maintenance"
+        return await self._post(wire.MaintenanceSwitched, path, {"enabled": enabled})
+
+    async def get_pop_maintenance_mode(self) -> wire.PopMaintenance:
+        """Show whether pops are paused."""
+        return await self._get(wire.PopMaintenance, "/api/v1/system/maintenance/pop")
+
+    async def set_pop_maintenance_mode(self, enabled: bool) -> wire.PopMaintenance:
+        """Pause all pops, or serve them again.
+
+        Args:
+            enabled: Whether to pause them.
+        """
+        path = "/api/v1/system/maintenance/pop"
+        return await self._post(wire.PopMaintenance, path, {"enabled": enabled})
+
+    async def get_system_metrics(self, /, **query: Any) -> Any:
+        """Ask for metrics of the system, on servers that have this route.
+
+        Args:
+            query: Parameters of that server.
+        """
+        return await self._get(Any, "/api/v1/analytics/system-metrics", query)
+
+    async def get_worker_metrics(self, /, **query: Any) -> Any:
+        """Ask for metrics of workers, on servers that have this route.
+
+        Args:
+            query: Parameters of that server.
+        """
+        return await self._get(Any, "/api/v1/analytics/worker-metrics", query)
+
+    async def get_postgres_stats(self) -> Any:
+        """Ask for statistics of PostgreSQL, on servers that have this route."""
+        return await self._get(Any, "/api/v1/analytics/postgres-stats")
+
+    # Operations.
+
+    async def list_operations(self, **query: Unpack[OperationQuery]) -> wire.OperationList:
+        """List queued pushes, newest first.
+
+        Args:
+            query: `status`, `queue`, `limit`, `offset`.
+        """
+        return await self._get(wire.OperationList, "/api/v1/operations", query)
+
+    async def get_operation(self, operation_id: str) -> wire.Operation:
+        """Show one operation, with a result per item once it is completed.
+
+        Args:
+            operation_id: Its id, as a push result names it.
+        """
+        return await self._get(wire.Operation, f"/api/v1/operations/{quoted(operation_id)}")
+
+    async def get_operation_stats(self) -> wire.OperationStats:
+        """Show how many operations wait, how old they are and how fast they are run."""
+        return await self._get(wire.OperationStats, "/api/v1/operations/stats")
+
+    async def retry_operation(self, operation_id: str) -> wire.OperationDecided:
+        """Let a failed operation run again.
+
+        Args:
+            operation_id: Its id.
+        """
         path = f"/api/v1/operations/{quoted(operation_id)}/retry"
-        return await self._transport.call("POST", path, {})
+        return await self._post(wire.OperationDecided, path, {})
 
-    async def list_set_aside(self, **query: Any) -> Any:
-        """Pushes that this broker accepted and could not store, oldest first; `limit`, `offset`."""
-        return await self._get("/api/v1/operations/aside", query)
+    async def discard_operation(self, operation_id: str) -> wire.OperationDecided:
+        """Drop an operation that is not stored yet, with its messages.
 
-    async def retry_all_operations(self) -> Any:
-        """Retry everything that this broker has set aside, and every failed operation."""
-        return await self._transport.call("POST", "/api/v1/operations/retry", {})
-
-    async def discard_operation(self, operation_id: str) -> Any:
+        Args:
+            operation_id: Its id.
+        """
         path = f"/api/v1/operations/{quoted(operation_id)}/discard"
-        return await self._transport.call("POST", path, {})
+        return await self._post(wire.OperationDecided, path, {})
+
+    async def list_set_aside(self, **query: Unpack[PageQuery]) -> wire.AsideList:
+        """List pushes that this broker accepted and could not store, oldest first.
+
+        Args:
+            query: `limit`, `offset`.
+        """
+        return await self._get(wire.AsideList, "/api/v1/operations/aside", query)
+
+    async def retry_all_operations(self) -> wire.OperationsRetried:
+        """Retry everything that this broker has set aside, and every failed operation."""
+        return await self._post(wire.OperationsRetried, "/api/v1/operations/retry", {})
 
 
 def _letters(

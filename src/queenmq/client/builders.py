@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Generic, Self, TypeVar
 
+from queenmq import wire
 from queenmq.client.calls import query_text
 from queenmq.client.errors import ClientError, PushFailed
 from queenmq.client.http.transport import Transport
@@ -32,10 +33,20 @@ class Operation(Generic[T]):
         self._on_error: Callback | None = None
 
     def on_success(self, callback: Callback) -> Self:
+        """Have a function called with the result.
+
+        Args:
+            callback: A plain or a coroutine function.
+        """
         self._on_success = callback
         return self
 
     def on_error(self, callback: Callback) -> Self:
+        """Have a function called with an error, which is not raised then.
+
+        Args:
+            callback: A plain or a coroutine function.
+        """
         self._on_error = callback
         return self
 
@@ -56,19 +67,37 @@ class Operation(Generic[T]):
         return result
 
 
-class Push(Operation[Any]):
+class Buffered(wire.Answer):
+    """Payloads that were taken to be pushed later."""
+
+    buffered: bool
+    count: int
+
+
+#: A result per item; for a buffer, how many it took; None after an error that `on_error` got.
+PushOutcome = list[wire.PushResult] | Buffered | None
+
+
+class Push(Operation[PushOutcome]):
     """A push. Callbacks get the items as sent, each with its `result`."""
 
-    def __init__(self, items: Sequence[dict[str, Any]], send: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(
+        self, items: Sequence[dict[str, Any]], send: Callable[[], Awaitable[PushOutcome]]
+    ) -> None:
         super().__init__(send)
         self._items = items
         self._on_duplicate: Callback | None = None
 
     def on_duplicate(self, callback: Callback) -> Self:
+        """Have a function called with the items whose transaction ids were there already.
+
+        Args:
+            callback: A plain or a coroutine function of the items and an error.
+        """
         self._on_duplicate = callback
         return self
 
-    async def _execute(self) -> Any:
+    async def _execute(self) -> PushOutcome:
         try:
             results = await self._send()
         except PushFailed as error:
@@ -76,7 +105,7 @@ class Push(Operation[Any]):
             if self._on_error is None:
                 await self._tell(results)
                 raise
-            await called(self._on_error, self._with(results, "failed"), error)
+            await called(self._on_error, self._with(error.results, "failed"), error)
         except ClientError as error:
             if self._on_error is None:
                 raise
@@ -85,8 +114,8 @@ class Push(Operation[Any]):
         await self._tell(results)
         return results
 
-    async def _tell(self, results: Any) -> None:
-        if isinstance(results, dict):
+    async def _tell(self, results: PushOutcome) -> None:
+        if results is None or isinstance(results, Buffered):
             if self._on_success is not None:
                 await called(self._on_success, self._items)
             return
@@ -100,12 +129,15 @@ class Push(Operation[Any]):
             if stored:
                 await called(self._on_success, stored)
 
-    def _with(self, results: Sequence[Mapping[str, Any]], status: str) -> list[dict[str, Any]]:
+    def _with(self, results: Sequence[wire.PushResult], status: str) -> list[dict[str, Any]]:
         return [
-            {**item, "result": result, **({"error": result["error"]} if "error" in result else {})}
+            {**item, "result": result, **({"error": result.error} if result.error else {})}
             for item, result in zip(self._items, results, strict=False)
-            if result.get("status") == status
+            if result.status == status
         ]
+
+    def __repr__(self) -> str:
+        return f"<Push of {len(self._items)} items, sent when awaited>"
 
 
 class DeadLetterQuery:
@@ -118,28 +150,52 @@ class DeadLetterQuery:
         }  # fmt: skip
 
     def limit(self, count: int) -> Self:
+        """Ask for at most this many.
+
+        Args:
+            count: Most dead letters of the answer.
+        """
         self._query["limit"] = max(1, count)
         return self
 
     def offset(self, count: int) -> Self:
+        """Leave out the first ones.
+
+        Args:
+            count: How many to leave out.
+        """
         self._query["offset"] = max(0, count)
         return self
 
     def partition(self, name: str | None) -> Self:
+        """Ask for one partition only.
+
+        Args:
+            name: The partition; None for all.
+        """
         self._query["partition"] = name
         return self
 
     def from_(self, timestamp: str) -> Self:
+        """Ask for failures from a time on.
+
+        Args:
+            timestamp: A time in ISO 8601.
+        """
         self._query["from"] = timestamp
         return self
 
     def to(self, timestamp: str) -> Self:
+        """Ask for failures up to a time.
+
+        Args:
+            timestamp: A time in ISO 8601.
+        """
         self._query["to"] = timestamp
         return self
 
-    async def get(self) -> dict[str, Any]:
-        """`messages`, latest failure first, and their `total`."""
+    async def get(self) -> DeadLetters:
+        """Return dead letters, latest failure first, and how many there are in all."""
         path = f"/api/v1/dlq?{query_text(self._query)}"
         found: DeadLetters | None = await self._transport.call("GET", path, wanted=DeadLetters)
-        found = found or DeadLetters()
-        return {"messages": found.messages, "total": found.total}
+        return found or DeadLetters()

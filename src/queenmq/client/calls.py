@@ -102,9 +102,10 @@ def quoted(name: str) -> str:
 
 
 def query_text(query: Mapping[str, Any]) -> str:
-    """A query string of all that is not None."""
+    """Return a query string of all that is not None; `from_` stands for `from`."""
     return urlencode(
-        {name: value for name, value in query.items() if value is not None}, quote_via=quote
+        {name.rstrip("_"): value for name, value in query.items() if value is not None},
+        quote_via=quote,
     )
 
 

@@ -6,18 +6,19 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from queenmq import wire
 from queenmq.client import calls
 from queenmq.client.admin import Admin
-from queenmq.client.builders import DeadLetterQuery
+from queenmq.client.builders import Buffered, DeadLetterQuery
 from queenmq.client.calls import PopKeywords, PopRequest, quoted
 from queenmq.client.consume.consumption import ConsumeKeywords, ConsumeOptions, Consumption, Handler
-from queenmq.client.consume.settling import Settler
+from queenmq.client.consume.settling import AckResults, Renewal, Settler
 from queenmq.client.errors import ClientError, PayloadMismatch, PushFailed
 from queenmq.client.http.servers import affinity_key
-from queenmq.client.message import Message, Popped, converted
+from queenmq.client.message import DeadLetter, Message, Popped, TraceOutcome, converted
 from queenmq.client.options import Config, Options, resolved, transport_of
 from queenmq.client.pipeline import Pipeline
-from queenmq.client.push.buffers import BufferKeywords, Buffers
+from queenmq.client.push.buffers import BufferKeywords, Buffers, BufferStats
 from queenmq.client.push.pushing import Pusher, Results
 from queenmq.client.queue import Queue
 from queenmq.client.streams.stream import Stream
@@ -26,6 +27,10 @@ from queenmq.client.transaction import Transaction
 
 T = TypeVar("T")
 
+#: A message as a pop gave it, or a mapping with its ids.
+One = Mapping[str, Any] | Message[Any]
+#: Several of them.
+Many = list[Message[Any]] | list[dict[str, Any]] | tuple[One, ...]
 #: Seconds that an answer may take longer than the long poll it ends.
 _POLL_MARGIN_S = 5.0
 
@@ -35,6 +40,10 @@ class Queen:
 
     Opens connections when they are needed, in the event loop that needs them. Close it, or use it
     as `async with Queen("http://localhost:6632") as queen`.
+
+    Args:
+        config: A URL, a list of URLs, or a mapping of options.
+        options: See `Options`; docs/client.md has a table of them.
     """
 
     def __init__(self, config: Config = None, **options: Unpack[Options]) -> None:
@@ -57,7 +66,11 @@ class Queen:
     # Queues.
 
     def queue(self, name: str | None = None) -> Queue:
-        """The fluent form of everything about a queue."""
+        """Return the fluent form of everything about a queue.
+
+        Args:
+            name: The queue; leave it out to pop by namespace or task.
+        """
         return Queue(self, name)
 
     async def create_queue(
@@ -68,22 +81,31 @@ class Queen:
         namespace: str | None = None,
         task: str | None = None,
         **options: Any,
-    ) -> dict[str, Any]:
-        """Create a queue, or replace all its options; what is left out falls back to defaults."""
+    ) -> wire.QueueConfigured:
+        """Create a queue, or replace all its options; what is left out falls back to defaults.
+
+        Args:
+            name: The queue.
+            namespace: For pops by namespace.
+            task: For pops by task.
+            options: Queue options, as `lease_time=60`; docs/api.md lists them.
+        """
         body = {
             "queue": name,
             "namespace": namespace,
             "task": task,
             "options": calls.camel_options(options),
         }
-        result: dict[str, Any] = await self._transport.call("POST", "/api/v1/configure", body)
-        return result
+        return await self._transport.fetch("POST", "/api/v1/configure", wire.QueueConfigured, body)
 
-    async def delete_queue(self, name: str) -> dict[str, Any]:
-        """Remove a queue and all that is in it."""
+    async def delete_queue(self, name: str) -> wire.QueueDeleted:
+        """Remove a queue and all that is in it.
+
+        Args:
+            name: The queue. `existed` of the answer tells whether there was one.
+        """
         path = f"/api/v1/resources/queues/{quoted(name)}"
-        result: dict[str, Any] = await self._transport.call("DELETE", path)
-        return result
+        return await self._transport.fetch("DELETE", path, wire.QueueDeleted)
 
     def stream(self, queue: str) -> Stream:
         """Begin a stream over a queue: windows, aggregations and gates, exactly once."""
@@ -93,11 +115,16 @@ class Queen:
 
     async def push(
         self, queue: str, payloads: Any, *, partition: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Store one payload, or a list of them in order; one result per item.
+    ) -> list[wire.PushResult]:
+        """Store one payload, or a list of them in order; return one result per item.
 
-        An item may be `{"data": payload, "transactionId": ..., "traceId": ..., "partition": ...}`.
         Raises PushFailed if the server refused some items; its `results` say which.
+
+        Args:
+            queue: The queue; it is made if there is none.
+            payloads: A payload or a list of them. An item may be
+                `{"data": payload, "transactionId": ..., "traceId": ..., "partition": ...}`.
+            partition: The partition; by default `Default`.
         """
         return await self._push_items(calls.push_items(queue, payloads, partition=partition))
 
@@ -107,7 +134,7 @@ class Queen:
         with push_span(items):
             results = await self._pusher.send(items, key=key)
         for one in results:
-            if one.get("status") == "failed":
+            if one.status == "failed":
                 raise PushFailed(results)
         return results
 
@@ -119,10 +146,15 @@ class Queen:
         *,
         partition: str | None = None,
         **options: Unpack[BufferKeywords],
-    ) -> dict[str, Any]:
-        """Take payloads to be pushed later, `message_count` at once or after `time_millis`.
+    ) -> Buffered:
+        """Take payloads to be pushed later. Waits while the buffer is full.
 
-        Waits while the buffer is full (`max_size`).
+        Args:
+            queue: The queue.
+            payloads: A payload or a list of them, as for `push`.
+            partition: The partition; by default `Default`.
+            options: `message_count` that are sent at once, `time_millis` after which fewer are,
+                `max_size` from which on the caller waits.
         """
         items = calls.push_items(
             queue, payloads, partition=partition, trace_id=current_trace_id()
@@ -140,9 +172,14 @@ class Queen:
     async def pop(
         self, queue: str | None = None, *, type: Any = None, **how: Unpack[PopKeywords]
     ) -> list[Message[Any]]:
-        """Messages now, or with `wait=True` within `timeout_ms`; an empty list if there are none.
+        """Return messages, or an empty list if there are none.
 
-        With `type`, payloads are converted to a Struct, dataclass or other type.
+        Args:
+            queue: The queue; leave it out to pop by `namespace` or `task`.
+            type: Convert payloads to this Struct, dataclass or other type.
+            how: `group`, `partition`, `batch`, `partitions`, `wait` and `timeout_ms` for a long
+                poll, `auto_ack` for no lease, `subscription_mode` and `subscription_from` for
+                where a new group starts.
         """
         messages = await self._pop(PopRequest(queue=queue, **how))
         if type is None:
@@ -170,35 +207,88 @@ class Queen:
         popped: Popped = self._transport.read(answer, Popped, f"GET {path}")
         return popped.received(self)
 
+    @overload
     async def ack(
         self,
-        message: Any,
+        message: Many,
+        status: bool | str = ...,
+        context: Mapping[str, Any] | None = ...,
+        *,
+        group: str | None = ...,
+        error: str | None = ...,
+    ) -> AckResults: ...
+    @overload
+    async def ack(
+        self,
+        message: One,
+        status: bool | str = ...,
+        context: Mapping[str, Any] | None = ...,
+        *,
+        group: str | None = ...,
+        error: str | None = ...,
+    ) -> wire.AckResult: ...
+    async def ack(
+        self,
+        message: One | Many,
         status: bool | str = True,
         context: Mapping[str, Any] | None = None,
         *,
         group: str | None = None,
         error: str | None = None,
-    ) -> dict[str, Any]:
-        """Settle a message or a list of them: True is `completed`, False is `failed`; also
-        `retry` and `dlq`. The group is the one that popped them, unless another one is given.
+    ) -> wire.AckResult | AckResults:
+        """Settle a message or a list of them.
+
+        Args:
+            message: A message as `pop` gave it, or a list of them.
+            status: True is `completed`, False is `failed`; also `retry` and `dlq`.
+            context: `{"group": ..., "error": ...}`, as the official client takes them.
+            group: The group to ack for; by default the one that popped the message.
+            error: Why handling failed; kept with a dead letter.
         """
         given = context or {}
         return await self._settler.ack(
             message, status, group=group or given.get("group"), error=error or given.get("error")
         )
 
+    @overload
     async def nack(
-        self, message: Any, error: str | None = None, *, group: str | None = None
-    ) -> dict[str, Any]:
-        """Say that handling failed: redelivered while retries are left, then a dead letter."""
+        self, message: Many, error: str | None = ..., *, group: str | None = ...
+    ) -> AckResults: ...
+    @overload
+    async def nack(
+        self, message: One, error: str | None = ..., *, group: str | None = ...
+    ) -> wire.AckResult: ...
+    async def nack(
+        self, message: One | Many, error: str | None = None, *, group: str | None = None
+    ) -> wire.AckResult | AckResults:
+        """Say that handling failed: redelivered while retries are left, then a dead letter.
+
+        Args:
+            message: A message as `pop` gave it, or a list of them.
+            error: Why; kept with a dead letter.
+            group: The group to ack for; by default the one that popped the message.
+        """
         return await self._settler.ack(message, False, group=group, error=error)
 
-    async def renew(self, message_or_lease_id: Any, *, seconds: int = 60) -> Any:
-        """Extend the leases of a message, a lease id or a list of them to `seconds` from now."""
+    @overload
+    async def renew(
+        self, message_or_lease_id: Many | list[str], *, seconds: int = ...
+    ) -> list[Renewal]: ...
+    @overload
+    async def renew(self, message_or_lease_id: One | str, *, seconds: int = ...) -> Renewal: ...
+    async def renew(
+        self, message_or_lease_id: One | str | Many | list[str], *, seconds: int = 60
+    ) -> Renewal | list[Renewal]:
+        """Extend leases. A lease that cannot be extended is an answer here, not an error.
+
+        Args:
+            message_or_lease_id: A message, a lease id, or a list of them.
+            seconds: How long the lease is to last from now on.
+        """
         return await self._settler.renew(message_or_lease_id, seconds=seconds)
 
     def transaction(self) -> Transaction:
-        """Pushes and acks that happen together or not at all."""
+        """Begin a transaction: pushes and acks that happen together or not at all."""
         return Transaction(self._transport)
 
     def consume(
@@ -207,7 +297,16 @@ class Queen:
         handler: Handler | None = None,
         **how: Unpack[ConsumeKeywords],
     ) -> Consumption:
-        """Handle messages as they come; await the result, or iterate over it."""
+        """Handle messages as they come; await the result, or iterate over it.
+
+        Args:
+            queue: The queue; leave it out to consume by `namespace` or `task`.
+            handler: A plain or a coroutine function of a message, or of a list of them. Leave it
+                out to iterate over the result.
+            how: As for `pop`, and `type`, `concurrency`, `each`, `limit`, `idle_ms`,
+                `renew_lease`, `renew_interval_ms`, `stop_event`, `signals`; docs/client.md has a
+                table of them.
+        """
         return self._consume(ConsumeOptions.of(queue=queue, **how), handler)
 
     def _consume(self, options: ConsumeOptions, handler: Handler | None) -> Consumption:
@@ -215,16 +314,26 @@ class Queen:
 
     async def dead_letters(
         self, queue: str | None = None, *, group: str | None = None, limit: int = 100
-    ) -> list[Any]:
-        """Messages that were given up, latest first."""
-        found = await DeadLetterQuery(self._transport, queue, group).limit(limit).get()
-        letters: list[Any] = found["messages"]
-        return letters
+    ) -> list[DeadLetter[Any]]:
+        """Return messages that were given up, latest first.
 
-    async def trace(self, message: Any, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Record something about a message; an error is an answer here, never raised."""
+        Args:
+            queue: Only those of this queue.
+            group: Only those of this consumer group.
+            limit: At most this many.
+        """
+        found = await DeadLetterQuery(self._transport, queue, group).limit(limit).get()
+        return found.messages
+
+    async def trace(self, message: One, entry: Mapping[str, Any]) -> TraceOutcome:
+        """Record something about a message; an error is an answer here, never raised.
+
+        Args:
+            message: A message as `pop` gave it.
+            entry: `{"data": ..., "traceName": ..., "eventType": ...}`; only `data` is required.
+        """
         if "data" not in entry:
-            return {"success": False, "error": "a trace needs data: {'data': {...}}"}
+            return TraceOutcome(success=False, error="a trace needs data: {'data': {...}}")
         names = entry.get("traceName") or None
         body = {
             "transactionId": message["transactionId"],
@@ -237,36 +346,55 @@ class Queen:
         try:
             answer = await self._transport.call("POST", "/api/v1/traces", body)
         except ClientError as error:
-            return {"success": False, "error": str(error)}
-        return {"success": True, **(answer or {})}
+            return TraceOutcome(success=False, error=str(error))
+        found = answer if isinstance(answer, dict) else {}
+        return TraceOutcome(success=True, trace_id=found.get("traceId"))
 
     # Consumer groups.
 
     async def delete_consumer_group(
         self, consumer_group: str, delete_metadata: bool = True, *, queue: str | None = None
-    ) -> dict[str, Any]:
-        """Forget a group's cursors and, with its metadata, where it started."""
+    ) -> wire.GroupDeleted:
+        """Forget a group's cursors and, with its metadata, where it started.
+
+        Args:
+            consumer_group: The group.
+            delete_metadata: Whether to forget where it starts as well.
+            queue: Only on this queue.
+        """
         path = f"/api/v1/consumer-groups/{quoted(consumer_group)}"
         if queue is not None:
             path += f"/queues/{quoted(queue)}"
         path += f"?deleteMetadata={str(delete_metadata).lower()}"
-        return await self._transport.call("DELETE", path) or {"success": True}
+        return await self._transport.fetch("DELETE", path, wire.GroupDeleted)
 
     async def update_consumer_group_timestamp(
         self, consumer_group: str, timestamp: str
-    ) -> dict[str, Any]:
-        """Change where a group starts on partitions that are new to it."""
+    ) -> wire.GroupStartChanged:
+        """Change where a group starts on partitions that are new to it.
+
+        Args:
+            consumer_group: The group.
+            timestamp: The start, in ISO 8601.
+        """
         path = f"/api/v1/consumer-groups/{quoted(consumer_group)}/subscription"
         body = {"subscriptionTimestamp": timestamp}
-        return await self._transport.call("POST", path, body) or {"success": True}
+        return await self._transport.fetch("POST", path, wire.GroupStartChanged, body)
 
     async def seek(
         self, queue: str, group: str, *, timestamp: str | None = None, to_end: bool = False
-    ) -> dict[str, Any]:
-        """Move a group's cursors on a queue to a time or to the end."""
+    ) -> wire.GroupMoved:
+        """Move a group's cursors on a queue to a time or to the end.
+
+        Args:
+            queue: The queue.
+            group: The consumer group.
+            timestamp: Where to, in ISO 8601.
+            to_end: Behind the newest message instead.
+        """
         path = f"/api/v1/consumer-groups/{quoted(group)}/queues/{quoted(queue)}/seek"
         body = {"toEnd": True} if to_end else {"timestamp": timestamp}
-        return await self._transport.call("POST", path, body) or {"success": True}
+        return await self._transport.fetch("POST", path, wire.GroupMoved, body)
 
     # Buffers and the end.
 
@@ -274,8 +402,8 @@ class Queen:
         """Push everything that is buffered; raises BufferFailed if that does not work now."""
         await self._buffers.flush_all()
 
-    def get_buffer_stats(self) -> dict[str, Any]:
-        """How much is buffered, and since when."""
+    def get_buffer_stats(self) -> BufferStats:
+        """Return how much is buffered, and since when."""
         return self._buffers.stats()
 
     async def close(self) -> None:
@@ -293,6 +421,9 @@ class Queen:
             await self._buffers.close(timeout)
         finally:
             await self._transport.close()
+
+    def __repr__(self) -> str:
+        return f"Queen({', '.join(map(repr, self._transport.servers.urls))})"
 
     async def __aenter__(self) -> Self:
         return self

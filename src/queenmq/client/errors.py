@@ -5,9 +5,10 @@
         ├── RequestFailed           a server answered, and the answer is a refusal
         │   ├── BadRequest          the request cannot be carried out as it stands (400, 413, ...)
         │   ├── NotAllowed          no token, a bad one, or too few rights (401, 403)
-        │   ├── NotFound            no such route, queue, partition or lease (404)
-        │   ├── LeaseLost           the lease is not live any more (409)
-        │   └── Overloaded          too much at once; later it may work (429, 503)
+        │   ├── ResourceNotFound    no such route, queue, partition or lease (404)
+        │   ├── ResourceConflict    the thing is in a state that does not allow it (409)
+        │   │   └── LeaseExpired    the lease is not live any more (409, code lease_lost)
+        │   └── ServerBusy          too much at once; later it may work (429, 503)
         ├── Unreachable             no server gave an answer
         ├── PushFailed              some items of a push were not stored
         ├── TransactionFailed       a transaction was refused as a whole
@@ -18,7 +19,8 @@
         ├── HandlerFailed           a handler that acks for itself raised
         └── ClientClosed            the client was closed before the call
 
-A message is one sentence: the thing, its value, and what to do.
+A message is one sentence: the thing, its value, and what to do. No name is one of a broker's error
+in `queenmq.errors`: what a client catches is always of this tree.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queenmq.errors import QueenError
+from queenmq.wire import PushResult
 
 
 class ClientError(QueenError):
@@ -36,11 +39,14 @@ class ClientError(QueenError):
 class RequestFailed(ClientError):
     """A server answered with an error status."""
 
-    def __init__(self, status: int, reason: str, where: str) -> None:
+    def __init__(self, status: int, reason: str, where: str, code: str | None = None) -> None:
         super().__init__(f"{where} was answered {status}: {reason}")
+        #: The HTTP status.
         self.status = status
         #: The server's own sentence.
         self.reason = reason
+        #: The server's word for it, for programs; docs/api.md lists them. None if it gave none.
+        self.code = code
 
 
 class BadRequest(RequestFailed):
@@ -51,15 +57,19 @@ class NotAllowed(RequestFailed):
     """The token is missing, bad, or has too few rights."""
 
 
-class NotFound(RequestFailed):
+class ResourceNotFound(RequestFailed):
     """The thing named in the request does not exist."""
 
 
-class LeaseLost(RequestFailed):
+class ResourceConflict(RequestFailed):
+    """The thing named in the request is in a state that does not allow it."""
+
+
+class LeaseExpired(ResourceConflict):
     """The lease has expired or was completed."""
 
 
-class Overloaded(RequestFailed):
+class ServerBusy(RequestFailed):
     """The server cannot take it now."""
 
 
@@ -70,9 +80,9 @@ class Unreachable(ClientError):
 class PushFailed(ClientError):
     """Items of a push were not stored; `results` has the answer to each."""
 
-    def __init__(self, results: Sequence[Mapping[str, Any]]) -> None:
-        refused = [one for one in results if one.get("status") == "failed"]
-        why = refused[0].get("error") if refused else "refused"
+    def __init__(self, results: Sequence[PushResult]) -> None:
+        refused = [one for one in results if one.status == "failed"]
+        why = refused[0].error if refused else "refused"
         super().__init__(
             f"{len(refused)} of {len(results)} items were not stored ({why}); "
             "push the failed ones of `results` again later"
@@ -150,14 +160,18 @@ class ClientClosed(ClientError):
 _BY_STATUS: dict[int, type[RequestFailed]] = {
     401: NotAllowed,
     403: NotAllowed,
-    404: NotFound,
-    409: LeaseLost,
-    429: Overloaded,
-    503: Overloaded,
+    404: ResourceNotFound,
+    409: ResourceConflict,
+    429: ServerBusy,
+    503: ServerBusy,
 }
+_BY_CODE: dict[str, type[RequestFailed]] = {"lease_lost": LeaseExpired}
 
 
-def refusal(status: int, reason: str, where: str) -> RequestFailed:
-    """The error for an answer with this status."""
+def refusal(status: int, reason: str, where: str, code: str | None = None) -> RequestFailed:
+    """Return the error for an answer with this status and code."""
     kind = _BY_STATUS.get(status, BadRequest if 400 <= status < 500 else RequestFailed)
-    return kind(status, reason, where)
+    if code is None and status == 409 and reason.startswith("Lease"):
+        # A broker of release 0.1 sends no codes.
+        code = "lease_lost"
+    return _BY_CODE.get(code or "", kind)(status, reason, where, code)

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from collections.abc import Mapping
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from queenmq import wire
 from queenmq.client.errors import UnreadablePayload
 
 T = TypeVar("T")
 
+#: Characters of a payload in a `repr`.
+_SHOWN_MAX = 80
 
-class _Mapped(Struct, dict=True):
-    """Reads like the dict that the same JSON would give.
+
+class _Settable:
+    """What makes a Struct a mapping that can be changed, as the official client's dicts can.
 
     Names that are not of the wire may be set, as in `message["_status"] = False`; they are kept
     beside the fields and not listed.
     """
 
-    _names: ClassVar[dict[str, str]] = {}
+    __slots__ = ()
 
     def __getitem__(self, key: str) -> Any:
-        name = self._names.get(key)
+        name = _NAMES[type(self)].get(key)
         if name is not None:
             return getattr(self, name)
         try:
@@ -32,13 +36,17 @@ class _Mapped(Struct, dict=True):
             raise KeyError(key) from None
 
     def __setitem__(self, key: str, value: Any) -> None:
-        name = self._names.get(key)
+        name = _NAMES[type(self)].get(key)
         if name is not None:
             setattr(self, name, value)
         else:
             self.__dict__[key] = value
 
+    def __contains__(self, key: object) -> bool:
+        return key in _NAMES[type(self)] or key in self.__dict__
+
     def update(self, values: Mapping[str, Any]) -> None:
+        """Set several values by their names."""
         for key, value in values.items():
             self[key] = value
 
@@ -46,80 +54,78 @@ class _Mapped(Struct, dict=True):
         self.update(values)
         return self
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._names or key in self.__dict__
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
-
-    def keys(self) -> list[str]:
-        return list(self._names)
-
-    def values(self) -> list[Any]:
-        return [getattr(self, name) for name in self._names.values()]
-
-    def items(self) -> list[tuple[str, Any]]:
-        return [(key, getattr(self, name)) for key, name in self._names.items()]
+def _shown(payload: Any) -> str:
+    text = repr(payload)
+    return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 3] + "..."
 
 
-class Message(_Mapped, Generic[T], rename="camel", dict=True, kw_only=True):
-    """A message that was popped. `message.transaction_id` is `message["transactionId"]`."""
+class Message(_Settable, wire.PoppedMessage[T], Generic[T], dict=True, eq=False):
+    """A message that was popped. `message.transaction_id` is `message["transactionId"]`.
 
-    id: str
-    transaction_id: str
-    data: T
-    partition_id: str
-    queue: str = ""
-    partition: str = ""
-    lease_id: str = ""
-    consumer_group: str = "__QUEUE_MODE__"
-    trace_id: str | None = None
-    created_at: str = ""
-    retry_count: int = 0
-    producer_sub: str | None = None
+    Attributes:
+        id: The message's id, a UUIDv7.
+        transaction_id: Its name in its partition: as pushed, or the message id.
+        data: The payload, converted if a `type` was given.
+        partition_id: Its partition's id, which acks and admin calls name it by.
+        queue: The queue's name.
+        partition: The partition's name.
+        lease_id: The lease it came with; empty with `auto_ack`.
+        consumer_group: The group that popped it.
+        trace_id: The trace it was pushed in, or None.
+        created_at: When it was stored, in ISO 8601.
+        retry_count: Failures so far, on the first message of a partition.
+        producer_sub: Who pushed it, or None.
+    """
 
-    async def trace(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Record `{"data": ..., "traceName": ..., "eventType": ...}` on the message.
+    async def trace(self, entry: Mapping[str, Any]) -> TraceOutcome:
+        """Record something on the message. Never raises: a trace must not fail the work.
 
-        Never raises: a trace must not fail the work that it tells of.
+        Args:
+            entry: `{"data": ..., "traceName": ..., "eventType": ...}`; only `data` is required.
         """
         queen = self.__dict__.get("_queen")
         if queen is None:
-            return {"success": False, "error": "the message does not come from a client"}
-        answer: dict[str, Any] = await queen.trace(self, entry)
+            return TraceOutcome(success=False, error="the message does not come from a client")
+        answer: TraceOutcome = await queen.trace(self, entry)
         return answer
 
     def __getitem__(self, key: str) -> Any:
         # As in the official client: `await message["trace"]({...})`.
         return self.trace if key == "trace" else super().__getitem__(key)
 
+    def __repr__(self) -> str:
+        place = f"{self.queue}/{self.partition}"
+        return f"<Message {self.transaction_id!r} of {place!r}: {_shown(_message_data(self))}>"
 
-class DeadLetter(_Mapped, Generic[T], rename="camel", dict=True, kw_only=True):
-    """A message that was given up, with the reason."""
 
-    id: str
-    transaction_id: str
-    data: T
-    partition_id: str
-    queue: str = ""
-    partition: str = ""
-    consumer_group: str = "__QUEUE_MODE__"
-    error_message: str | None = None
-    retry_count: int = 0
-    producer_sub: str | None = None
-    created_at: str = ""
-    failed_at: str | None = None
+class DeadLetter(_Settable, wire.StoredDeadLetter[T], Generic[T], dict=True, eq=False):
+    """A message that was given up, with the reason.
+
+    Attributes:
+        id: The dead letter's id.
+        transaction_id: The message's name in its partition.
+        data: The payload.
+        partition_id: The partition's id.
+        queue: The queue's name.
+        partition: The partition's name.
+        consumer_group: The group that gave it up.
+        error_message: Why, as the last failed ack said.
+        retry_count: How often it was delivered again.
+        producer_sub: Who pushed it, or None.
+        created_at: When the message was stored.
+        failed_at: When it was given up.
+    """
+
+    def __repr__(self) -> str:
+        place = f"{self.queue}/{self.partition}"
+        why = self.error_message or "no reason given"
+        return f"<DeadLetter {self.transaction_id!r} of {place!r}: {why}>"
 
 
 #: The fields as such, below the properties that shadow them.
-_message_data: Any = Message.__dict__["data"]
-_letter_data: Any = DeadLetter.__dict__["data"]
+_message_data: Any = wire.PoppedMessage.__dict__["data"].__get__
+_letter_data: Any = wire.StoredDeadLetter.__dict__["data"].__get__
 
 
 class UnreadableMessage(Message[Any]):
@@ -132,7 +138,7 @@ class UnreadableMessage(Message[Any]):
     @property
     def problem(self) -> UnreadablePayload:
         """Why `data` cannot be read, which is what the field holds."""
-        problem: UnreadablePayload = _message_data.__get__(self)
+        problem: UnreadablePayload = _message_data(self)
         return problem
 
 
@@ -141,7 +147,15 @@ class UnreadableDeadLetter(DeadLetter[Any]):
 
     @property  # type: ignore[misc]
     def data(self) -> Any:
-        raise _letter_data.__get__(self)
+        raise _letter_data(self)
+
+
+class TraceOutcome(wire.Answer, omit_defaults=True):
+    """Whether something could be recorded about a message; `error` says why not."""
+
+    success: bool
+    trace_id: str | None = None
+    error: str | None = None
 
 
 class Popped(Struct):
@@ -150,7 +164,7 @@ class Popped(Struct):
     messages: list[Message[Any] | None] | None = None
 
     def received(self, queen: Any) -> list[Message[Any]]:
-        """The messages, which know the client that they came to."""
+        """Return the messages, which know the client that they came to."""
         found = [message for message in self.messages or () if message is not None]
         for message in found:
             message.__dict__["_queen"] = queen
@@ -160,32 +174,34 @@ class Popped(Struct):
 class SettledAndPopped(Struct):
     """The answer to acks with a pop behind them."""
 
-    results: list[dict[str, Any]]
+    results: list[wire.AckResult]
     next: Popped | None = None
 
 
-class DeadLetters(Struct):
-    """The answer to a question for dead letters."""
+class DeadLetters(wire.Answer):
+    """A page of dead letters, latest failure first, and how many there are in all."""
 
-    messages: list[DeadLetter[Any]] = []
+    messages: list[DeadLetter[Any]] = msgspec.field(default_factory=list)
     total: int = 0
 
 
-def _wire_names(kind: type[Struct]) -> dict[str, str]:
-    return {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
-
-
-Message._names = _wire_names(Message)
-DeadLetter._names = _wire_names(DeadLetter)
-Mapping.register(_Mapped)
+_NAMES: dict[type, dict[str, str]] = {
+    kind: {field.encode_name: field.name for field in msgspec.structs.fields(base)}
+    for kind, base in (
+        (Message, wire.PoppedMessage),
+        (UnreadableMessage, wire.PoppedMessage),
+        (DeadLetter, wire.StoredDeadLetter),
+        (UnreadableDeadLetter, wire.StoredDeadLetter),
+    )
+}
 
 
 def field_of(message: Any, name: str) -> Any:
-    """A field of a Message or of a plain mapping with the wire's names; None if it is absent."""
+    """Return a field of a Message or of a mapping with the wire's names; None if it is absent."""
     return message.get(name) if hasattr(message, "get") else None
 
 
 def converted(message: Message[Any], wanted: type[T]) -> Message[T]:
-    """The message with its payload as a value of the type; raises ValueError if it is not one."""
+    """Return the message with its payload converted; raise ValueError if it does not fit."""
     message.data = msgspec.convert(message.data, wanted)
     return message

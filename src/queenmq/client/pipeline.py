@@ -1,11 +1,13 @@
-"""Owns `queen.pipeline`: what jobs on Spark have found. Answers are the server's JSON."""
+"""Owns `queen.pipeline`: what jobs on Spark have found."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
+from queenmq import wire
 from queenmq.client.calls import quoted, with_query
 from queenmq.client.http.transport import Transport
+from queenmq.client.queries import PageQuery, PipelineQuery
 
 _PATH = "/api/v1/analytics/pipeline"
 
@@ -16,15 +18,20 @@ class Pipeline:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def list_runs(self, **query: Any) -> Any:
-        """Newest first; `limit`, `offset`."""
-        return await self._transport.call("GET", with_query(_PATH, query))
+    async def list_runs(self, **query: Unpack[PageQuery]) -> wire.PipelineRunList:
+        """List runs, newest first.
 
-    async def get_table(self, table: str, **query: Any) -> Any:
-        """Rows of one table, of the newest run unless `run` names another.
-
-        `queue`, `consumerGroup`, `from`, `to`, `limit`, `offset` narrow them; `from` is a word of
-        Python, so it is given as `**{"from": ...}`.
+        Args:
+            query: `limit`, `offset`.
         """
-        path = f"{_PATH}/{quoted(table)}"
-        return await self._transport.call("GET", with_query(path, query))
+        return await self._transport.fetch("GET", with_query(_PATH, query), wire.PipelineRunList)
+
+    async def get_table(self, table: str, **query: Unpack[PipelineQuery]) -> wire.PipelineTable:
+        """Return rows of one table, of the newest run unless `run` names another.
+
+        Args:
+            table: The table's name, as `list_runs` lists it.
+            query: `run`, `queue`, `consumerGroup`, `from_`, `to`, `limit`, `offset`.
+        """
+        path = with_query(f"{_PATH}/{quoted(table)}", query)
+        return await self._transport.fetch("GET", path, wire.PipelineTable)

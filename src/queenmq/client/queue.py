@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from queenmq import wire
 from queenmq.client import calls
 from queenmq.client.builders import DeadLetterQuery, Operation, Push
 from queenmq.client.calls import PopRequest
@@ -37,19 +38,33 @@ class Queue:
     # The queue itself.
 
     def namespace(self, name: str) -> Self:
+        """Name the namespace of the queue, or to pop from.
+
+        Args:
+            name: The namespace.
+        """
         self._pop["namespace"] = name
         return self
 
     def task(self, name: str) -> Self:
+        """Name the task of the queue, or to pop from.
+
+        Args:
+            name: The task.
+        """
         self._pop["task"] = name
         return self
 
     def config(self, options: Mapping[str, Any]) -> Self:
-        """Options for `create`, as lease_time or leaseTime."""
+        """Set options for `create`.
+
+        Args:
+            options: Queue options, as lease_time or leaseTime.
+        """
         self._config = dict(options)
         return self
 
-    def create(self) -> Operation[dict[str, Any]]:
+    def create(self) -> Operation[wire.QueueConfigured]:
         """Create the queue, or replace all its options."""
         return Operation(
             lambda: self._queen.create_queue(
@@ -60,7 +75,7 @@ class Queue:
             )
         )
 
-    def delete(self) -> Operation[dict[str, Any]]:
+    def delete(self) -> Operation[wire.QueueDeleted]:
         """Remove the queue and all that is in it."""
         name = self._named("delete")
         return Operation(lambda: self._queen.delete_queue(name))
@@ -68,16 +83,29 @@ class Queue:
     # Pushing.
 
     def partition(self, name: str) -> Self:
+        """Push to, or pop from, one partition.
+
+        Args:
+            name: The partition.
+        """
         self._partition = name
         return self
 
     def buffer(self, options: Mapping[str, Any]) -> Self:
-        """Collect pushes: `message_count`, `time_millis`, `max_size`."""
+        """Collect pushes and send several at once.
+
+        Args:
+            options: `message_count`, `time_millis`, `max_size`.
+        """
         self._buffer = dict(options)
         return self
 
     def push(self, payload: Any) -> Push:
-        """Push one payload or a list of them when awaited."""
+        """Push when awaited.
+
+        Args:
+            payload: One payload or a list of them, as for `Queen.push`.
+        """
         options = self._buffer
         # What is sent at once has a span of its own, and its trace.
         trace_id = None if options is None else current_trace_id()
@@ -96,62 +124,120 @@ class Queue:
     # How to pop and consume.
 
     def group(self, name: str) -> Self:
+        """Pop and consume as a consumer group.
+
+        Args:
+            name: The group.
+        """
         self._pop["group"] = name
         return self
 
     def batch(self, size: int) -> Self:
+        """Pop several messages at once.
+
+        Args:
+            size: Most messages of a pop.
+        """
         self._pop["batch"] = max(1, size)
         return self
 
     def partitions(self, n: int) -> Self:
-        """Most partitions of one answer."""
+        """Let one pop take messages of several partitions.
+
+        Args:
+            n: Most partitions of an answer.
+        """
         self._pop["partitions"] = max(1, n)
         return self
 
     def wait(self, enabled: bool) -> Self:
+        """Let a pop wait for messages, which it does unless it is told not to.
+
+        Args:
+            enabled: Whether it waits.
+        """
         self._pop["wait"] = enabled
         return self
 
     def timeout_millis(self, millis: int) -> Self:
-        """How long a pop waits."""
+        """Say how long a pop waits.
+
+        Args:
+            millis: Milliseconds.
+        """
         self._pop["timeout_ms"] = millis
         return self
 
     def auto_ack(self, enabled: bool) -> Self:
-        """For `pop`: no lease, at most once. For `consume`: ack after the handler."""
+        """For `pop`: take no lease, at most once. For `consume`: ack after the handler.
+
+        Args:
+            enabled: Whether to.
+        """
         self._auto_ack = enabled
         return self
 
     def subscription_mode(self, mode: str) -> Self:
+        """Say where a new group starts.
+
+        Args:
+            mode: `new` for what is pushed from now on; else at the oldest message.
+        """
         self._pop["subscription_mode"] = mode
         return self
 
     def subscription_from(self, from_: str) -> Self:
+        """Say at which time a new group starts.
+
+        Args:
+            from_: A time in ISO 8601, or `now`.
+        """
         self._pop["subscription_from"] = from_
         return self
 
     def type(self, kind: Any) -> Self:
-        """Convert payloads to this type."""
+        """Convert payloads to a type.
+
+        Args:
+            kind: A Struct, dataclass or other type.
+        """
         self._type = kind
         return self
 
     def concurrency(self, count: int) -> Self:
-        """Handlers at the same time."""
+        """Run several handlers at the same time.
+
+        Args:
+            count: How many, each with a batch of its own.
+        """
         self._consume["concurrency"] = max(1, count)
         return self
 
     def limit(self, count: int | None) -> Self:
-        """Stop consuming after so many messages, over all handlers."""
+        """Stop consuming after a number of messages, over all handlers.
+
+        Args:
+            count: How many; None for no limit.
+        """
         self._consume["limit"] = count
         return self
 
     def idle_millis(self, millis: int | None) -> Self:
-        """Stop consuming when nothing has come for so long."""
+        """Stop consuming when nothing has come for a while.
+
+        Args:
+            millis: How long, in milliseconds; None for never.
+        """
         self._consume["idle_ms"] = millis
         return self
 
     def renew_lease(self, enabled: bool, interval_millis: int | None = None) -> Self:
-        """Extend leases while handlers run; on unless switched off."""
+        """Extend leases while handlers run; on unless switched off.
+
+        Args:
+            enabled: Whether to.
+            interval_millis: How often, in milliseconds.
+        """
         self._consume["renew_lease"] = enabled
         if interval_millis:
             self._consume["renew_interval_ms"] = interval_millis
@@ -163,6 +249,7 @@ class Queue:
         return self
 
     async def pop(self) -> list[Message[Any]]:
+        """Return messages, or an empty list if there are none."""
         how = {**self._pop, "partition": self._partition, "auto_ack": bool(self._auto_ack)}
         return await self._queen.pop(self._name, type=self._type, **how)
 
@@ -173,7 +260,13 @@ class Queue:
         signal: asyncio.Event | None = None,
         signals: bool = False,
     ) -> Consumption:
-        """Handle messages when awaited; without a handler, to be iterated over."""
+        """Handle messages when awaited; without a handler, iterate over it.
+
+        Args:
+            handler: A plain or a coroutine function of a message, or of a list of them.
+            signal: Stop when this event is set.
+            signals: Stop at SIGINT and SIGTERM.
+        """
         request = PopRequest(queue=self._name, partition=self._partition, **self._pop)
         options = ConsumeOptions(
             request=request,
@@ -186,9 +279,19 @@ class Queue:
         return self._queen._consume(options, handler)
 
     def dlq(self, consumer_group: str | None = None) -> DeadLetterQuery:
-        """Ask for dead letters."""
+        """Ask for dead letters.
+
+        Args:
+            consumer_group: Only those of this group.
+        """
         query = DeadLetterQuery(self._queen._transport, self._named("dlq"), consumer_group)
         return query.partition(self._partition)
+
+    def __repr__(self) -> str:
+        known = {"partition": self._partition, **self._pop, **self._consume}
+        del known["wait"]
+        shown = [repr(self._name), *(f"{name}={value!r}" for name, value in known.items() if value)]
+        return f"<Queue {', '.join(shown)}>"
 
     def _named(self, what: str) -> str:
         if not self._name:

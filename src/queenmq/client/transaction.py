@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from queenmq import wire
 from queenmq.client.calls import ack_item, group_of, lease_ids, push_items
 from queenmq.client.errors import TransactionFailed
 from queenmq.client.http.transport import Transport
@@ -24,11 +25,21 @@ class Transaction:
         self._key = str(random_uuid())
 
     def queue(self, queue_name: str) -> TransactionQueue:
-        """Where to push."""
+        """Say where to push.
+
+        Args:
+            queue_name: The queue.
+        """
         return TransactionQueue(self, queue_name)
 
     def push(self, queue: str, payloads: Any, *, partition: str | None = None) -> Self:
-        """Add a push."""
+        """Add a push.
+
+        Args:
+            queue: The queue.
+            payloads: One payload, or a list of them.
+            partition: The partition; by default `Default`.
+        """
         many = payloads if isinstance(payloads, list | tuple) else [payloads]
         items = push_items(queue, many, partition=partition, trace_id=current_trace_id())
         self._operations.append({"type": "push", "items": items})
@@ -43,7 +54,15 @@ class Transaction:
         group: str | None = None,
         error: str | None = None,
     ) -> Self:
-        """Add acks. `failed` is a dead letter at once: a transaction redelivers nothing."""
+        """Add acks. `failed` is a dead letter at once: a transaction redelivers nothing.
+
+        Args:
+            messages: A message or a list of them.
+            status: True or `completed`, False or `failed`, or `dlq`.
+            context: `{"group": ..., "error": ...}`, as the official client takes them.
+            group: The group to ack for; by default the one that popped the message.
+            error: Why handling failed; kept with the dead letter.
+        """
         given = context or {}
         group = group or given.get("consumer_group") or given.get("group")
         for message in messages if isinstance(messages, list | tuple) else [messages]:
@@ -58,12 +77,16 @@ class Transaction:
         return self
 
     def require(self, messages: Any) -> Self:
-        """Refuse the transaction if the lease of one of these messages was lost."""
+        """Refuse the transaction if the lease of one of these messages was lost.
+
+        Args:
+            messages: A message, a lease id, or a list of them.
+        """
         self._leases.update(dict.fromkeys(lease_ids(messages)))
         return self
 
-    async def commit(self) -> dict[str, Any]:
-        """Carry it out; raises TransactionFailed if the server refuses. Twice is once."""
+    async def commit(self) -> wire.TransactionAnswer:
+        """Carry it out; raise TransactionFailed if the server refuses. Twice is once."""
         if not self._operations:
             raise ValueError("the transaction is empty: push or ack something before the commit")
         body = {
@@ -72,10 +95,12 @@ class Transaction:
             "idempotencyKey": self._key,
         }
         answer = await self._transport.request("POST", PATH, self._transport.codec.encode(body))
-        result: dict[str, Any] = self._transport.read(answer, dict[str, Any], f"POST {PATH}")
-        if result.get("success"):
+        result: wire.TransactionAnswer = self._transport.read(
+            answer, wire.TransactionAnswer, f"POST {PATH}"
+        )
+        if result.success:
             return result
-        reason = str(result.get("error") or "no reason given")
+        reason = result.error or "no reason given"
         raise TransactionFailed(reason, is_uncertain=answer.is_repeated)
 
     async def __aenter__(self) -> Self:
@@ -84,6 +109,10 @@ class Transaction:
     async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
         if kind is None and self._operations:
             await self.commit()
+
+    def __repr__(self) -> str:
+        pushes = sum(one["type"] == "push" for one in self._operations)
+        return f"<Transaction of {pushes} pushes and {len(self._operations) - pushes} acks>"
 
 
 class TransactionQueue:
@@ -95,8 +124,18 @@ class TransactionQueue:
         self._partition: str | None = None
 
     def partition(self, partition_key: str) -> Self:
+        """Say which partition to push to.
+
+        Args:
+            partition_key: The partition.
+        """
         self._partition = partition_key
         return self
 
     def push(self, items: Any) -> Transaction:
+        """Add a push to the transaction.
+
+        Args:
+            items: One payload, or a list of them.
+        """
         return self._transaction.push(self._queue, items, partition=self._partition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -16,30 +16,24 @@ from starlette.types import Receive, Scope, Send
 
 from queenmq import wire
 from queenmq.errors import Overloaded, QueenError
-from queenmq.server.answers.error_responses import body_of, retry_after_s, status_of
+from queenmq.server.answers.error_responses import (
+    DEFECT,
+    METHOD_NOT_ALLOWED,
+    NO_SUCH_ROUTE,
+    body_of,
+    retry_after_s,
+    status_of,
+)
 from queenmq.server.answers.failure_log import FailureLog
 from queenmq.server.answers.refusals import Refusals
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.edge.asgi_bridge import run_asgi
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.queries import parse_path
-from queenmq.server.routes.admin.aside import AsideRoutes
-from queenmq.server.routes.admin.groups import GroupRoutes
-from queenmq.server.routes.admin.operations import OperationRoutes
-from queenmq.server.routes.admin.queues import PARTITIONS, QueueRoutes
-from queenmq.server.routes.admin.resources import ResourceRoutes
-from queenmq.server.routes.admin.retention import RetentionRoutes
-from queenmq.server.routes.admin.system import SystemRoutes
-from queenmq.server.routes.hot.ack import AckRoute
 from queenmq.server.routes.hot.pop import PREFIX as POP_PREFIX
 from queenmq.server.routes.hot.pop import PopRoute
-from queenmq.server.routes.hot.push import PushRoute
-from queenmq.server.routes.hot.transactions import TransactionRoutes
-from queenmq.server.routes.inspection.health import HealthRoutes
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
-from queenmq.server.routes.inspection.pipeline import PipelineRoutes
-from queenmq.server.wiring.inspection import Inspection
-from queenmq.server.wiring.streams import StreamRoutes
+from queenmq.server.routing.spec import RouteSpec, bound_routes
 
 logger = logging.getLogger(__name__)
 
@@ -65,65 +59,31 @@ register_url_convertor("name", _NameConvertor())
 class App:
     """Routes requests and turns errors into answers. A failing request never takes the server
     along.
+
+    `routes` are the objects whose methods are routes. Those of `pop` and `metrics` are among them.
     """
 
     def __init__(
         self,
+        routes: Iterable[object],
         *,
-        push: PushRoute,
         pop: PopRoute,
-        ack: AckRoute,
-        transactions: TransactionRoutes,
-        queues: QueueRoutes,
-        groups: GroupRoutes,
-        resources: ResourceRoutes,
-        inspection: Inspection,
-        retention: RetentionRoutes,
-        operations: OperationRoutes,
-        aside: AsideRoutes,
-        pipeline: PipelineRoutes,
-        streams: StreamRoutes,
-        system: SystemRoutes,
-        health: HealthRoutes,
         metrics: MetricsRoutes,
         refusals: Refusals,
     ) -> None:
         self._refusals = refusals
-        self._hot: dict[tuple[str, bytes], Handler] = {
-            ("POST", b"/api/v1/push"): push,
-            ("POST", b"/api/v1/ack"): ack.one,
-            ("POST", b"/api/v1/ack/batch"): ack.batch,
-            ("POST", b"/streams/v1/state/get"): streams.cycles.read_state,
-            ("POST", b"/streams/v1/cycle"): streams.cycles.commit,
-            ("GET", b"/health/live"): health.live,
-            ("HEAD", b"/health/live"): health.live,
-        }
         self._pop = pop
         self._metrics = metrics
-        self._router = Router(
-            [
-                _route("/api/v1/transaction", transactions.transaction, "POST"),
-                _route("/api/v1/lease/{lease_id:name}/extend", transactions.extend, "POST"),
-                *_queue_routes(queues, resources),
-                _route("/api/v1/analytics/retention", retention.show, "GET"),
-                *_group_routes(groups),
-                *_inspection_routes(inspection),
-                *_operation_routes(operations, aside),
-                *_stream_routes(streams),
-                _route("/api/v1/analytics/pipeline", pipeline.runs, "GET"),
-                _route("/api/v1/analytics/pipeline/{table:name}", pipeline.table, "GET"),
-                _routes("/api/v1/system/maintenance", GET=system.show, POST=system.switch),
-                _routes(
-                    "/api/v1/system/maintenance/pop", GET=system.show_pop, POST=system.switch_pop
-                ),
-                _route("/health", health.health, "GET"),
-                _route("/health/ready", health.ready, "GET"),
-                _route("/metrics", metrics.overview, "GET"),
-                _route("/metrics/prometheus", metrics.text, "GET"),
-            ],
-            redirect_slashes=False,
-            default=self._unknown,
-        )
+        self._hot: dict[tuple[str, bytes], Handler] = {}
+        others: list[tuple[RouteSpec, Endpoint]] = []
+        for spec, handler in (found for owner in routes for found in bound_routes(owner)):
+            if not spec.is_hot:
+                others.append((spec, handler))
+            elif not spec.path.startswith(POP_PREFIX.decode()):
+                # Every GET route answers HEAD as well.
+                for method in (spec.method, "HEAD") if spec.method == "GET" else (spec.method,):
+                    self._hot[method, spec.path.encode()] = handler
+        self._router = Router(_router_routes(others), redirect_slashes=False, default=self._unknown)
         self._paths = {path for _, path in self._hot}
         self._failures = FailureLog()
 
@@ -159,7 +119,7 @@ class App:
         if not isinstance(error, QueenError):
             facts = {"event": "defect", "path": path}
             logger.error("a request broke", exc_info=error, extra=facts)
-            exchange.answer(500, b'{"error":"internal error; the server log has the details"}')
+            exchange.answer(500, wire.encode(DEFECT))
             return
         if isinstance(error, Overloaded):
             self._refusals.count(error)
@@ -172,90 +132,23 @@ class App:
         exchange.answer(status_of(error), wire.encode(body_of(error)), headers)
 
     async def _unknown(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = f"there is no {scope['path'][:200]!r} here; see the API page for the routes"
-        await json_answer({"error": error}, 404)(scope, receive, send)
+        text = f"No route matches {scope['path'][:200]!r}. See docs/api.md for the list of routes."
+        answer = json_answer(wire.ErrorAnswer(text, NO_SUCH_ROUTE), 404)
+        await answer(scope, receive, send)
 
 
-def _queue_routes(queues: QueueRoutes, resources: ResourceRoutes) -> list[Route]:
-    """Longest paths first, because a name may hold slashes."""
-    queue = "/api/v1/resources/queues/{queue:name}"
-    return [
-        _route("/api/v1/configure", queues.configure, "POST"),
-        _route("/api/v1/resources/queues", resources.queues, "GET"),
-        _PartitionRoute(
-            queue + "/partitions/{partition:name}", _Endpoint({"DELETE": queues.delete_partition})
-        ),
-        _routes(queue, GET=resources.queue, DELETE=queues.delete),
-        _route("/api/v1/resources/namespaces", resources.namespaces, "GET"),
-        _route("/api/v1/resources/tasks", resources.tasks, "GET"),
-        _route("/api/v1/queues/{queue:name}/clear", queues.clear, "DELETE"),
-    ]
-
-
-def _operation_routes(operations: OperationRoutes, aside: AsideRoutes) -> list[Route]:
-    """Longest paths first, because an id may be any word."""
-    operation = "/api/v1/operations/{operation_id}"
-    return [
-        _route("/api/v1/operations", operations.list, "GET"),
-        _route("/api/v1/operations/stats", operations.stats, "GET"),
-        _route("/api/v1/operations/aside", aside.list, "GET"),
-        _route("/api/v1/operations/retry", aside.retry, "POST"),
-        _route(operation, operations.show, "GET"),
-        _route(operation + "/retry", operations.retry, "POST"),
-        _route(operation + "/discard", operations.discard, "POST"),
-    ]
-
-
-def _stream_routes(streams: StreamRoutes) -> list[Route]:
-    queries = streams.queries
-    return [
-        _route("/streams/v1/queries", queries.register, "POST"),
-        _route("/api/v1/streams", queries.list, "GET"),
-        _routes("/api/v1/streams/{name:name}", GET=queries.show, DELETE=queries.delete),
-    ]
-
-
-def _group_routes(groups: GroupRoutes) -> list[Route]:
-    """Longest paths first, because a name may hold slashes."""
-    top = "/api/v1/consumer-groups"
-    on_queue = top + "/{group:name}/queues/{queue:name}"
-    return [
-        _route(top, groups.list, "GET"),
-        _route(top + "/lagging", groups.lagging, "GET"),
-        _route(on_queue + "/partitions/{partition:name}/seek", groups.seek_partition, "POST"),
-        _route(on_queue + "/seek", groups.seek, "POST"),
-        _route(on_queue, groups.delete_on_queue, "DELETE"),
-        _route(top + "/{group:name}/subscription", groups.set_start, "POST"),
-        _routes(top + "/{group:name}", GET=groups.show, DELETE=groups.delete),
-    ]
-
-
-def _inspection_routes(routes: Inspection) -> list[Route]:
-    """Longest paths first, because a name may hold slashes."""
-    messages, letters, traces, status, why = routes
-    message = "/api/v1/messages/{partition_id}/{transaction_id:name}"
-    on_queue = "/api/v1/status/queues/{queue:name}"
-    return [
-        _route("/api/v1/messages", messages.list, "GET"),
-        _route(message + "/retry", messages.retry, "POST"),
-        _route(message + "/dlq", messages.bury, "POST"),
-        _routes(message, GET=messages.show, DELETE=messages.delete),
-        _routes("/api/v1/dlq", GET=letters.list, DELETE=letters.purge),
-        _route("/api/v1/dlq/retry", letters.retry, "POST"),
-        _route("/api/v1/traces", traces.add, "POST"),
-        _route("/api/v1/traces/names", traces.names, "GET"),
-        _route("/api/v1/traces/by-name/{name:name}", traces.by_name, "GET"),
-        _route("/api/v1/traces/{partition_id}/{transaction_id:name}", traces.of_message, "GET"),
-        _route("/api/v1/resources/overview", status.overview, "GET"),
-        _route("/api/v1/stats/refresh", status.refresh, "POST"),
-        _route("/api/v1/status", status.status, "GET"),
-        _route("/api/v1/status/analytics", status.analytics, "GET"),
-        _route("/api/v1/status/buffers", status.buffers, "GET"),
-        _route("/api/v1/status/queues", status.queues, "GET"),
-        _route(on_queue + "/messages", messages.of_queue, "GET"),
-        _route(on_queue, status.queue, "GET"),
-        _route("/api/v1/why/{queue:name}", why.show, "GET"),
-    ]
+def _router_routes(found: Iterable[tuple[RouteSpec, Endpoint]]) -> list[Route]:
+    """Return a Starlette route per path, the most specific first: a name may hold slashes."""
+    by_path: dict[str, dict[str, tuple[RouteSpec, Endpoint]]] = {}
+    for spec, endpoint in found:
+        by_path.setdefault(spec.path, {})[spec.method] = (spec, endpoint)
+    routes = []
+    for path, methods in by_path.items():
+        specs = [spec for spec, _ in methods.values()]
+        by_method = _Endpoint({name: endpoint for name, (_, endpoint) in methods.items()})
+        routes.append((specs[0].specificity, _ApiRoute(path, by_method, when=specs[0].when)))
+    routes.sort(key=lambda one: -one[0])
+    return [route for _, route in routes]
 
 
 def _is_pop(path: bytes) -> bool:
@@ -265,14 +158,14 @@ def _is_pop(path: bytes) -> bool:
     return rest in (b"", b"/") or (rest.startswith(b"/queue/") and len(rest) > len(b"/queue/"))
 
 
-def _wrong_method_text(path: str, method: str) -> str:
-    return f"{path[:200]!r} does not take {method}; see the API page"
+def _wrong_method(path: str, method: str) -> wire.ErrorAnswer:
+    text = f"{path[:200]!r} does not take {method}. See docs/api.md for its methods."
+    return wire.ErrorAnswer(text, METHOD_NOT_ALLOWED)
 
 
 def _answer_wrong_method(exchange: Exchange) -> None:
     path = exchange.head.path.decode("latin-1")
-    error = _wrong_method_text(path, exchange.head.method)
-    exchange.answer(405, wire.encode({"error": error}))
+    exchange.answer(405, wire.encode(_wrong_method(path, exchange.head.method)))
 
 
 class _Endpoint:
@@ -289,26 +182,24 @@ class _Endpoint:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         endpoint = self._endpoints.get(method)
         if endpoint is None:
-            error = _wrong_method_text(scope["path"], scope["method"])
-            await json_answer({"error": error}, 405)(scope, receive, send)
+            answer = json_answer(_wrong_method(scope["path"], scope["method"]), 405)
+            await answer(scope, receive, send)
             return
         parse_path(scope["raw_path"])
         response = await endpoint(Request(scope, receive))
         await response(scope, receive, send)
 
 
-class _PartitionRoute(Route):
-    """A partition below a queue, where no escaped slash makes it all the name of one queue."""
+class _ApiRoute(Route):
+    """A route that may look at more of a request than its path."""
+
+    def __init__(
+        self, path: str, endpoint: _Endpoint, *, when: Callable[[Scope], bool] | None
+    ) -> None:
+        super().__init__(path, endpoint)
+        self._when = when
 
     def matches(self, scope: MutableMapping[str, Any]) -> tuple[Match, MutableMapping[str, Any]]:
-        if scope["method"] == "DELETE" and PARTITIONS in scope["raw_path"]:
+        if self._when is None or self._when(scope):
             return super().matches(scope)
         return Match.NONE, {}
-
-
-def _route(path: str, endpoint: Endpoint, method: str) -> Route:
-    return _routes(path, **{method: endpoint})
-
-
-def _routes(path: str, **endpoints: Endpoint) -> Route:
-    return Route(path, _Endpoint(endpoints))

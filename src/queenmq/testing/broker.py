@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from queenmq.client.client import Queen
-from queenmq.client.sync import SyncQueen
+from queenmq.client.sync.client import SyncQueen
 from queenmq.errors import QueenError
 
 #: Seconds that a stop may take before it is forced.

@@ -1,307 +1,158 @@
-"""The JSON contract: what requests must look like and what answers do look like.
+"""The JSON contract: every request and every answer as a Struct, one module per capability.
 
-Decoded once, at the edge. Field names are those of the wire. Grown by optional fields only. A
-payload stays the bytes it came as: it is never parsed here.
+Routes encode answers and the client decodes into the same Structs; `GET /openapi.json` is made from
+them. A contract only grows by fields that have a default. A payload stays the bytes it came as.
+Start with `shape.py`. A name of this package is imported here once, so that callers write
+`wire.PushRequest`.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Literal, TypeVar
-
-import msgspec
-from msgspec import Meta, Raw, Struct
-
-from queenmq.errors import InvalidRequest
-
-T = TypeVar("T")
-
-_NULL = Raw(b"null")
-_AT = re.compile(r" - at `(.*)`$")
-
-
-class PushItem(Struct):
-    """One message to push."""
-
-    queue: str
-    partition: str | None = None
-    payload: Raw = _NULL
-    transactionId: str | None = None
-    traceId: str | None = None
-
-
-class PushRequest(Struct):
-    """POST /api/v1/push."""
-
-    items: list[PushItem]
-
-
-class PushQueued(Struct):
-    """An item that was stored."""
-
-    index: int
-    transaction_id: str
-    status: Literal["queued"]
-    message_id: str
-    partition_id: str
-    trace_id: str | None
-    queueName: str
-
-
-class PushDuplicate(Struct):
-    """An item whose transaction id its partition already has; message_id is the stored one."""
-
-    index: int
-    transaction_id: str
-    status: Literal["duplicate"]
-    message_id: str
-    partition_id: str
-    queueName: str
-
-
-class PushFailed(Struct):
-    """An item that was not stored."""
-
-    index: int
-    transaction_id: str | None
-    status: Literal["failed"]
-    error: str
-    queueName: str
-
-
-class PushBuffered(Struct, omit_defaults=True):
-    """An item that was accepted and is stored later: as an operation, or from the spool."""
-
-    index: int
-    status: str
-    queue: str
-    partition: str
-    transactionId: str | None = None
-    operationId: str | None = None
-    queuePosition: int | None = None
-    estimatedWait: str | None = None
-    reason: str | None = None
-
-
-class AckItem(Struct):
-    """One message to settle."""
-
-    transactionId: str
-    partitionId: str
-    leaseId: str | None = None
-    status: str | None = None
-    error: str | None = None
-
-
-class AckRequest(AckItem):
-    """POST /api/v1/ack."""
-
-    consumerGroup: str | None = None
-
-
-class AckBatchRequest(Struct):
-    """POST /api/v1/ack/batch."""
-
-    acknowledgments: list[AckItem]
-    consumerGroup: str | None = None
-    next: str | None = None
-
-
-class AckAnswer(Struct):
-    """What became of one ack."""
-
-    index: int
-    transactionId: str
-    success: bool
-    error: str | None
-    queueName: str | None
-    partitionName: str | None
-    leaseReleased: bool
-    dlq: bool
-
-
-class RenewRequest(Struct):
-    """POST /api/v1/lease/:leaseId/extend."""
-
-    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 60
-
-
-class TransactionOperation(Struct):
-    """A push of items or one ack."""
-
-    type: str
-    items: list[PushItem] | None = None
-    transactionId: str | None = None
-    partitionId: str | None = None
-    leaseId: str | None = None
-    status: str | None = None
-    consumerGroup: str | None = None
-    error: str | None = None
-
-
-class TransactionRequest(Struct):
-    """POST /api/v1/transaction."""
-
-    operations: list[TransactionOperation]
-    requiredLeases: list[str] | None = None
-    #: The same for every try of one transaction, and another for the next one.
-    idempotencyKey: str | None = None
-
-
-class TransactionPush(Struct, tag_field="type", tag="push", omit_defaults=True):
-    """A push item of a committed transaction."""
-
-    index: int
-    success: bool
-    transactionId: str | None
-    messageId: str | None
-    partitionId: str
-    queueName: str
-    #: The item waits behind operations of its partition.
-    operationId: str | None = None
-
-
-class TransactionAck(Struct, tag_field="type", tag="ack"):
-    """An ack of a committed transaction."""
-
-    index: int
-    success: bool
-    transactionId: str
-    error: str | None
-    dlq: bool
-
-
-#: A number that a PostgreSQL integer holds.
-Natural = Annotated[int, Meta(ge=0, le=2_147_483_647)]
-
-
-class QueueOptions(Struct):
-    """Options of a queue; what a request leaves out falls back to these defaults."""
-
-    leaseTime: Natural = 300
-    retryLimit: Natural = 3
-    retryDelay: Natural = 0
-    priority: Annotated[int, Meta(ge=-2_147_483_648, le=2_147_483_647)] = 0
-    maxSize: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    ttl: Natural = 3600
-    deadLetterQueue: bool = False
-    dlqAfterMaxRetries: bool = False
-    delayedProcessing: Natural = 0
-    windowBuffer: Natural = 0
-    retentionSeconds: Natural = 0
-    completedRetentionSeconds: Natural = 0
-    retentionEnabled: bool = False
-    encryptionEnabled: bool = False
-    maxWaitTimeSeconds: Natural = 0
-    onPoison: Literal["dlq", "block", "skip"] = "dlq"
-    onFailedOperation: Literal["stop", "continue"] = "stop"
-    archiveBeforeDelete: bool = False
-    ackHistory: bool = False
-
-
-class ConfigureRequest(Struct):
-    """POST /api/v1/configure."""
-
-    queue: str
-    namespace: str | None = None
-    task: str | None = None
-    options: QueueOptions | None = None
-
-
-class SwitchRequest(Struct):
-    """POST /api/v1/system/maintenance and /api/v1/system/maintenance/pop."""
-
-    enabled: bool
-
-
-class SeekRequest(Struct):
-    """POST /api/v1/consumer-groups/{group}/queues/{queue}/seek; one of the two."""
-
-    toEnd: bool = False
-    timestamp: str | None = None
-
-
-class GroupStartRequest(Struct):
-    """POST /api/v1/consumer-groups/{group}/subscription."""
-
-    subscriptionTimestamp: str
-
-
-class BuryRequest(Struct):
-    """POST /api/v1/messages/{partitionId}/{transactionId}/dlq."""
-
-    error: str | None = None
-
-
-class LetterRetryRequest(Struct):
-    """POST /api/v1/dlq/retry."""
-
-    queue: str | None = None
-    consumerGroup: str | None = None
-    partition: str | None = None
-    olderThanSeconds: Natural | None = None
-    limit: int = 100
-
-
-class TraceRequest(Struct):
-    """POST /api/v1/traces."""
-
-    transactionId: str
-    partitionId: str
-    data: Raw
-    consumerGroup: str | None = None
-    eventType: str | None = None
-    traceNames: list[str] | str | None = None
-
-
-encode = msgspec.json.Encoder().encode
-
-
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
-
-
-def decode(body: bytes, wanted: type[T]) -> T:
-    """The request in a body; InvalidRequest says in one sentence what is wrong with it."""
-    if not body:
-        raise InvalidRequest("Empty request body: send a JSON object")
-    decoder = _decoders.get(wanted)
-    if decoder is None:
-        decoder = _decoders[wanted] = msgspec.json.Decoder(wanted)
-    try:
-        # Payloads are passed on unparsed, so nothing else would notice broken text in them.
-        if not body.isascii():
-            body.decode()
-        result: T = decoder.decode(body)
-        return result
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(
-            f"Invalid JSON: the body is not UTF-8 at byte {error.start}; encode it as UTF-8"
-        ) from None
-    except RecursionError:
-        raise InvalidRequest(
-            "Invalid JSON: the body is nested too deeply; stay below 900 levels"
-        ) from None
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(_sentence(str(error))) from None
-    except msgspec.DecodeError as error:
-        raise InvalidRequest(f"Invalid JSON: {error}; send a well-formed JSON object") from None
-
-
-def _sentence(text: str) -> str:
-    """`Expected X, got Y - at $.a[0].b` as `a[0].b must be X, got Y`."""
-    at = _AT.search(text)
-    field = at.group(1).removeprefix("$").removeprefix(".") if at else ""
-    text = _AT.sub("", text).replace("`", "")
-    if text.startswith("Object missing required field "):
-        name = text.removeprefix("Object missing required field ")
-        return f"{field + '.' if field else ''}{name} is required"
-    subject = field or "the body"
-    for start in ("Expected ", "Invalid "):
-        if text.startswith(start):
-            rest = text.removeprefix(start)
-            return (
-                f"{subject} must be {rest}"
-                if start == "Expected "
-                else f"{subject} is invalid: {rest}"
-            )
-    return f"{subject}: {text}"
+from queenmq.wire.ack import AckBatchRequest as AckBatchRequest
+from queenmq.wire.ack import AckedAndPopped as AckedAndPopped
+from queenmq.wire.ack import AckItem as AckItem
+from queenmq.wire.ack import AckRequest as AckRequest
+from queenmq.wire.ack import AckResult as AckResult
+from queenmq.wire.ack import LeaseExtended as LeaseExtended
+from queenmq.wire.ack import RenewRequest as RenewRequest
+from queenmq.wire.coding import decode as decode
+from queenmq.wire.coding import encode as encode
+from queenmq.wire.dead_letters import DeadLetterList as DeadLetterList
+from queenmq.wire.dead_letters import DeadLetterRetryRequest as DeadLetterRetryRequest
+from queenmq.wire.dead_letters import DeadLettersPurged as DeadLettersPurged
+from queenmq.wire.dead_letters import DeadLettersRetried as DeadLettersRetried
+from queenmq.wire.dead_letters import StoredDeadLetter as StoredDeadLetter
+from queenmq.wire.groups import ConsumerGroup as ConsumerGroup
+from queenmq.wire.groups import GroupDeleted as GroupDeleted
+from queenmq.wire.groups import GroupMoved as GroupMoved
+from queenmq.wire.groups import GroupMovedInPartition as GroupMovedInPartition
+from queenmq.wire.groups import GroupPartition as GroupPartition
+from queenmq.wire.groups import GroupQueue as GroupQueue
+from queenmq.wire.groups import GroupStartChanged as GroupStartChanged
+from queenmq.wire.groups import GroupStartRequest as GroupStartRequest
+from queenmq.wire.groups import GroupStream as GroupStream
+from queenmq.wire.groups import LaggingPartition as LaggingPartition
+from queenmq.wire.groups import SeekRequest as SeekRequest
+from queenmq.wire.health import CapabilityState as CapabilityState
+from queenmq.wire.health import Health as Health
+from queenmq.wire.health import Live as Live
+from queenmq.wire.health import Memory as Memory
+from queenmq.wire.health import Metrics as Metrics
+from queenmq.wire.health import PoolUse as PoolUse
+from queenmq.wire.health import ProcessorTime as ProcessorTime
+from queenmq.wire.health import Rate as Rate
+from queenmq.wire.health import SharedState as SharedState
+from queenmq.wire.health import SpoolState as SpoolState
+from queenmq.wire.health import WorkerState as WorkerState
+from queenmq.wire.maintenance import BufferState as BufferState
+from queenmq.wire.maintenance import FailedFiles as FailedFiles
+from queenmq.wire.maintenance import MaintenanceState as MaintenanceState
+from queenmq.wire.maintenance import MaintenanceSwitched as MaintenanceSwitched
+from queenmq.wire.maintenance import PopMaintenance as PopMaintenance
+from queenmq.wire.maintenance import SwitchRequest as SwitchRequest
+from queenmq.wire.messages import BuryRequest as BuryRequest
+from queenmq.wire.messages import GroupCounts as GroupCounts
+from queenmq.wire.messages import MessageBuried as MessageBuried
+from queenmq.wire.messages import MessageDeleted as MessageDeleted
+from queenmq.wire.messages import MessageDetail as MessageDetail
+from queenmq.wire.messages import MessageGroup as MessageGroup
+from queenmq.wire.messages import MessageHead as MessageHead
+from queenmq.wire.messages import MessageList as MessageList
+from queenmq.wire.messages import MessageQueueConfig as MessageQueueConfig
+from queenmq.wire.messages import MessageRetried as MessageRetried
+from queenmq.wire.messages import MessageSummary as MessageSummary
+from queenmq.wire.messages import Mode as Mode
+from queenmq.wire.operations import AsideCounts as AsideCounts
+from queenmq.wire.operations import AsideList as AsideList
+from queenmq.wire.operations import AsideRecord as AsideRecord
+from queenmq.wire.operations import Operation as Operation
+from queenmq.wire.operations import OperationCounts as OperationCounts
+from queenmq.wire.operations import OperationDecided as OperationDecided
+from queenmq.wire.operations import OperationList as OperationList
+from queenmq.wire.operations import OperationsRetried as OperationsRetried
+from queenmq.wire.operations import OperationStats as OperationStats
+from queenmq.wire.pipeline import PipelineRun as PipelineRun
+from queenmq.wire.pipeline import PipelineRunList as PipelineRunList
+from queenmq.wire.pipeline import PipelineTable as PipelineTable
+from queenmq.wire.pop import PopAnswer as PopAnswer
+from queenmq.wire.pop import PoppedMessage as PoppedMessage
+from queenmq.wire.push import PushAnswer as PushAnswer
+from queenmq.wire.push import PushBuffered as PushBuffered
+from queenmq.wire.push import PushDuplicate as PushDuplicate
+from queenmq.wire.push import PushItem as PushItem
+from queenmq.wire.push import PushQueued as PushQueued
+from queenmq.wire.push import PushRefused as PushRefused
+from queenmq.wire.push import PushRequest as PushRequest
+from queenmq.wire.push import PushResult as PushResult
+from queenmq.wire.queues import ConfigureRequest as ConfigureRequest
+from queenmq.wire.queues import Counters as Counters
+from queenmq.wire.queues import MessageCounts as MessageCounts
+from queenmq.wire.queues import Namespace as Namespace
+from queenmq.wire.queues import NamespaceList as NamespaceList
+from queenmq.wire.queues import Partition as Partition
+from queenmq.wire.queues import PartitionDeleted as PartitionDeleted
+from queenmq.wire.queues import PendingCounts as PendingCounts
+from queenmq.wire.queues import QueueCleared as QueueCleared
+from queenmq.wire.queues import QueueConfigured as QueueConfigured
+from queenmq.wire.queues import QueueDeleted as QueueDeleted
+from queenmq.wire.queues import QueueDetail as QueueDetail
+from queenmq.wire.queues import QueueList as QueueList
+from queenmq.wire.queues import QueueOptions as QueueOptions
+from queenmq.wire.queues import QueueSummary as QueueSummary
+from queenmq.wire.queues import Task as Task
+from queenmq.wire.queues import TaskList as TaskList
+from queenmq.wire.retention import RetentionHistory as RetentionHistory
+from queenmq.wire.retention import RetentionPoint as RetentionPoint
+from queenmq.wire.retention import RetentionTotals as RetentionTotals
+from queenmq.wire.shape import Answer as Answer
+from queenmq.wire.shape import ErrorAnswer as ErrorAnswer
+from queenmq.wire.shape import Natural as Natural
+from queenmq.wire.shape import Number as Number
+from queenmq.wire.shape import Pagination as Pagination
+from queenmq.wire.shape import Request as Request
+from queenmq.wire.shape import TimeRange as TimeRange
+from queenmq.wire.status import Analytics as Analytics
+from queenmq.wire.status import Buffers as Buffers
+from queenmq.wire.status import CursorCounts as CursorCounts
+from queenmq.wire.status import DataPoint as DataPoint
+from queenmq.wire.status import DeadLetterCounts as DeadLetterCounts
+from queenmq.wire.status import ErrorCount as ErrorCount
+from queenmq.wire.status import ErrorCounts as ErrorCounts
+from queenmq.wire.status import KindCounts as KindCounts
+from queenmq.wire.status import Lag as Lag
+from queenmq.wire.status import LagSpread as LagSpread
+from queenmq.wire.status import LeaseCounts as LeaseCounts
+from queenmq.wire.status import Overview as Overview
+from queenmq.wire.status import OverviewRefresh as OverviewRefresh
+from queenmq.wire.status import PartitionStatus as PartitionStatus
+from queenmq.wire.status import QueueConfig as QueueConfig
+from queenmq.wire.status import QueueConsumption as QueueConsumption
+from queenmq.wire.status import QueueStatsList as QueueStatsList
+from queenmq.wire.status import QueueStatus as QueueStatus
+from queenmq.wire.status import QueueTotals as QueueTotals
+from queenmq.wire.status import QueueWithConfig as QueueWithConfig
+from queenmq.wire.status import StatsRefreshed as StatsRefreshed
+from queenmq.wire.status import Status as Status
+from queenmq.wire.status import StatusCounters as StatusCounters
+from queenmq.wire.status import Throughput as Throughput
+from queenmq.wire.status import ThroughputPoint as ThroughputPoint
+from queenmq.wire.status import Worker as Worker
+from queenmq.wire.traces import NamedTrace as NamedTrace
+from queenmq.wire.traces import NamedTraceList as NamedTraceList
+from queenmq.wire.traces import Trace as Trace
+from queenmq.wire.traces import TraceAdded as TraceAdded
+from queenmq.wire.traces import TraceList as TraceList
+from queenmq.wire.traces import TraceName as TraceName
+from queenmq.wire.traces import TraceNameList as TraceNameList
+from queenmq.wire.traces import TraceRequest as TraceRequest
+from queenmq.wire.transactions import TransactionAck as TransactionAck
+from queenmq.wire.transactions import TransactionAnswer as TransactionAnswer
+from queenmq.wire.transactions import TransactionOperation as TransactionOperation
+from queenmq.wire.transactions import TransactionPush as TransactionPush
+from queenmq.wire.transactions import TransactionRequest as TransactionRequest
+from queenmq.wire.why import BrokerState as BrokerState
+from queenmq.wire.why import Diagnosis as Diagnosis
+from queenmq.wire.why import Finding as Finding
+from queenmq.wire.why import PartitionsByState as PartitionsByState
+from queenmq.wire.why import StuckPartition as StuckPartition
+from queenmq.wire.why import WaitingOperations as WaitingOperations

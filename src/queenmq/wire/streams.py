@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from queenmq.wire import PushItem
+from queenmq.wire.push import PushItem
 
 
 class RegisterRequest(Struct):
@@ -47,6 +47,29 @@ class StateRequest(Struct):
     keys: list[str] | None = None
     key_prefix: str | None = None
     ripe_at_or_before: float | None = None
+
+
+class StateRow(Struct):
+    """One row of state."""
+
+    key: str
+    value: Any
+
+
+class StateFound(Struct):
+    """Rows of state, in key order, and the version to send with the cycle that uses them."""
+
+    success: Literal[True]
+    rows: list[StateRow]
+    version: int
+
+
+class StateMissing(Struct):
+    """The query is not registered."""
+
+    success: Literal[False]
+    rows: list[StateRow]
+    error: str
 
 
 class StateOp(Struct):
@@ -115,3 +138,40 @@ class CycleRefused(Struct):
     query_id: str
     partition_id: str
     error: str
+
+
+class StreamQuery(Struct, rename="camel"):
+    """One query as operators see it."""
+
+    id: str
+    name: str
+    source_queue: str
+    sink_queue: str | None
+    config_hash: str
+    consumer_group: str | None
+    partitions: int
+    cycles: int
+    state_keys: int
+    state_bytes: int
+    total_lag: int
+    max_time_lag: float | None
+    last_cycle_at: str | None
+    last_error: str | None
+    last_error_at: str | None
+    created_at: str | None
+    registered_at: str | None
+
+
+class StreamQueries(Struct, rename="camel"):
+    """All queries, up to a bound."""
+
+    streams: list[StreamQuery]
+    is_cut: bool
+
+
+class StreamDeleted(Struct, rename="camel"):
+    """A query that was removed, and the consumer groups that went with it."""
+
+    success: Literal[True]
+    name: str
+    consumer_groups: list[str]

@@ -15,7 +15,7 @@ from queen.builders.push_builder import PushBuilder
 from queen.builders.queue_builder import QueueBuilder
 from queen.builders.transaction_builder import TransactionBuilder, TransactionQueueBuilder
 
-from queenmq import Queen, SyncQueen
+from queenmq import Queen
 from queenmq.client.admin import Admin
 from queenmq.client.builders import DeadLetterQuery, Operation, Push
 from queenmq.client.consume.consumption import Consumption
@@ -61,7 +61,3 @@ def test_every_option_is_there() -> None:
     assert theirs <= Options.__annotations__.keys()
     # None there means the default.
     assert Queen("http://localhost", **dict.fromkeys(theirs - {"url", "urls"})) is not None
-
-
-def test_the_plain_client_has_every_method_of_the_other() -> None:
-    assert methods(Queen).keys() <= methods(SyncQueen).keys()

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 
 import pytest
 
 from queenmq import errors
-from queenmq.server.answers.error_responses import STATUS, body_of, retry_after_s, status_of
+from queenmq.server.answers import error_responses
+from queenmq.server.answers.error_responses import (
+    ERRORS,
+    body_of,
+    retry_after_s,
+    row_of,
+    status_of,
+)
+from queenmq.server.edge import answers
+from queenmq.server.edge.refusal import Refused
 
 KINDS = [
     kind
@@ -32,8 +42,8 @@ ANNOUNCED = {
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_error_has_a_status(kind: type[errors.QueenError]) -> None:
-    is_listed = any(issubclass(kind, listed) for listed, _ in STATUS)
-    assert is_listed or kind in INTERNAL, f"{kind.__name__} needs a row in STATUS"
+    is_listed = any(issubclass(kind, row.kind) for row in ERRORS)
+    assert is_listed or kind in INTERNAL, f"{kind.__name__} needs a row in ERRORS"
     assert (status_of(kind("text")) == 500) is (kind in INTERNAL)
 
 
@@ -51,9 +61,35 @@ def test_every_error_stands_in_the_tree() -> None:
 
 
 def test_the_most_specific_row_comes_first() -> None:
-    for place, (kind, _) in enumerate(STATUS):
-        for later, _ in STATUS[place + 1 :]:
-            assert not issubclass(later, kind), f"{later.__name__} can never be reached"
+    for place, row in enumerate(ERRORS):
+        for later in ERRORS[place + 1 :]:
+            assert not issubclass(later.kind, row.kind), f"{later.code} can never be reached"
+
+
+def test_codes_are_words_and_each_stands_for_one_kind() -> None:
+    codes = [row.code for row in ERRORS]
+    assert len(set(codes)) == len(codes)
+    edge = set(answers.CODES.values())
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", code) for code in {*codes, *edge})
+    # One word may be told by the edge and by a route, with the same status.
+    shared = {row.code: row.status for row in ERRORS if row.code in edge}
+    assert all(answers.CODES[status] == code for code, status in shared.items())
+
+
+@pytest.mark.parametrize("status", answers.CODES)
+def test_the_edge_gives_a_code_as_well(status: int) -> None:
+    body = json.loads(answers.encode_refusal(Refused(status, "why")).partition(b"\r\n\r\n")[2])
+    assert body == {"error": "why", "code": answers.CODES[status]}
+
+
+def test_a_lost_lease_and_another_conflict_are_told_apart() -> None:
+    kinds = (errors.LeaseLost, errors.Conflict)
+    assert [status_of(kind("text")) for kind in kinds] == [409, 409]
+    assert [row_of(kind("text")).code for kind in kinds] == ["lease_lost", "conflict"]
+
+
+def test_a_defect_has_a_code_and_no_details() -> None:
+    assert body_of(errors.QueenError("text"))["code"] == error_responses.DEFECT.code
 
 
 def test_codes_of_the_database_are_distinct() -> None:
@@ -80,8 +116,16 @@ def test_only_those_that_may_pass_by_themselves_say_when_to_try_again() -> None:
 def test_an_overload_says_how_deep_and_how_long() -> None:
     error = errors.Overloaded("7 wait; try again", depth=7, retry_after_s=12)
     assert retry_after_s(error) == 12
-    assert body_of(error) == {"error": "7 wait; try again", "depth": 7, "retryAfter": 12}
-    assert body_of(errors.StorageUnavailable("text")) == {"error": "text"}
+    assert body_of(error) == {
+        "error": "7 wait; try again",
+        "code": "overloaded",
+        "depth": 7,
+        "retryAfter": 12,
+    }
+    assert body_of(errors.StorageUnavailable("text")) == {
+        "error": "text",
+        "code": "database_unavailable",
+    }
 
 
 def test_a_fault_of_the_database_names_no_role_or_table() -> None:
@@ -92,5 +136,5 @@ def test_a_fault_of_the_database_names_no_role_or_table() -> None:
 
 def test_callers_are_not_told_what_is_for_operators() -> None:
     error = errors.StorageUnavailable("no PostgreSQL answers at db1; try again", public="later")
-    assert body_of(error) == {"error": "later"}
-    assert body_of(errors.StorageUnavailable("queue 'a' is gone")) == {"error": "queue 'a' is gone"}
+    assert body_of(error)["error"] == "later"
+    assert body_of(errors.StorageUnavailable("queue 'a' is gone"))["error"] == "queue 'a' is gone"

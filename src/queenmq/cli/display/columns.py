@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-Row = Mapping[str, Any]
+from queenmq.wire import Answer
+
+#: Answers of the broker are mappings too.
+Row = Mapping[str, Any] | Answer
 
 
 def cell(value: Any) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from queenmq.cli.display.columns import Column
+from queenmq.cli.display.columns import Column, Row
 from queenmq.settings import terminal_columns
 
 _GAP = "  "
@@ -40,9 +40,7 @@ def terminal_width() -> int | None:
     return None
 
 
-def lay_out(
-    rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], *, width: int | None
-) -> list[Line]:
+def lay_out(rows: Iterable[Row], columns: Sequence[Column], *, width: int | None) -> list[Line]:
     """Return the lines of the rows: a table with its titles on top, or blocks."""
     cells = [[column.text(row) for column in columns] for row in rows]
     kept = _that_fit(cells, columns, width)

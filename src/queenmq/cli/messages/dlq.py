@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from queenmq.cli.exits import NothingThere
 from queenmq.cli.messages.pop import Partition
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
 from queenmq.errors import QueenError
+
+if TYPE_CHECKING:
+    from queenmq import DeadLetter
 
 app = typer.Typer(help="Dead letters: list, show, push again, forget.", no_args_is_help=True)
 
@@ -64,9 +67,9 @@ def list_(
     found = session.queen.admin.list_dead_letters(
         queue=queue, consumerGroup=group, partition=partition, limit=limit
     )
-    session.out.rows(found["messages"], _COLUMNS)
-    if found["total"] > len(found["messages"]):
-        session.out.note(f"{len(found['messages'])} of {found['total']}; see --limit")
+    session.out.rows(found.messages, _COLUMNS)
+    if found.total > len(found.messages):
+        session.out.note(f"{len(found.messages)} of {found.total}; see --limit")
 
 
 @command(app)
@@ -81,7 +84,7 @@ def show(
 
     Example: queen dlq show orders order-8
     """
-    found = [one for one in _letters(session, queue) if one["transactionId"] == transaction_id]
+    found = [one for one in _letters(session, queue) if one.transaction_id == transaction_id]
     if not found:
         session.require_queue(queue)
         raise NothingThere(f"queue {queue!r} has no dead letter {transaction_id!r}")
@@ -121,8 +124,8 @@ def retry(
         nonlocal refused
         answer = session.queen.admin.retry_dead_letters(**which, limit=min(most, _RETRY_STEP))
         # What a full queue refuses stays dead; asking again would not end.
-        refused += answer["refused"]
-        return answer["pushed"], answer["remaining"] and not refused
+        refused += answer.refused
+        return answer.pushed, answer.remaining and not refused
 
     session.require_queue(queue)
     done = _repeated("pushing again", step, limit)
@@ -151,7 +154,7 @@ def purge(
 
     def step(most: int) -> tuple[int, bool]:
         answer = session.queen.admin.purge_dead_letters(**which, limit=min(most, _PURGE_STEP))
-        return answer["purged"], answer["remaining"]
+        return answer.purged, answer.remaining
 
     done = _repeated("forgetting", step, limit)
     session.out.done(f"forgot {counted(done, 'dead letter')} of {queue}", {"purged": done})
@@ -169,12 +172,12 @@ def _which(
     }
 
 
-def _letters(session: Session, queue: str) -> Iterator[dict[str, Any]]:
-    """All dead letters of a queue, as far as one looks."""
+def _letters(session: Session, queue: str) -> Iterator[DeadLetter[Any]]:
+    """Yield the dead letters of a queue, as far as one looks."""
     for page in range(_PAGES_MAX):
         found = session.queen.admin.list_dead_letters(
             queue=queue, limit=_PAGE, offset=page * _PAGE
-        )["messages"]
+        ).messages
         yield from found
         if len(found) < _PAGE:
             return

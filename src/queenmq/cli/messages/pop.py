@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from queenmq import wire
 from queenmq.cli.display.output import Column, counted
 from queenmq.cli.display.times import parse_duration, when
 from queenmq.cli.exits import NothingThere, NotNow, UsageProblem
@@ -89,14 +90,14 @@ def pop(
     )
     if not messages:
         session.require_queue(queue)
-        if session.queen.admin.get_pop_maintenance_mode()["popMaintenanceMode"]:
+        if session.queen.admin.get_pop_maintenance_mode().pop_maintenance_mode:
             raise NotNow(
                 "pops are paused on all brokers; resume them with queen maintenance off --pops"
             )
         raise NothingThere(f"queue {queue!r} has nothing to pop now; queen why {queue} says why")
     session.out.rows((dict(one) for one in messages), MESSAGE_COLUMNS)
     if ack:
-        _check(session.queen.ack(messages)["results"])
+        _check(session.queen.ack(messages).results)
 
 
 def ack(
@@ -131,9 +132,9 @@ def ack(
     else:
         one = {"transactionId": transaction_id, "partitionId": partition_id, "leaseId": lease_id}
         batches = iter([[one]])
-    results: list[Any] = []
+    results: list[wire.AckResult] = []
     for batch in batches:
-        results += session.queen.ack(batch, status.value, group=group, error=error)["results"]
+        results += session.queen.ack(batch, status.value, group=group, error=error).results
     if not results:
         raise NothingThere("standard input has no messages to ack")
     _check(results)
@@ -148,13 +149,13 @@ _PAST = {
 }
 
 
-def _messages() -> Iterator[list[Mapping[str, Any]]]:
+def _messages() -> Iterator[list[dict[str, Any]]]:
     with ndjson.opened(None) as stream:
         for batch in ndjson.batches(stream, is_message=True):
             yield [_message(line) for line in batch]
 
 
-def _message(line: Line) -> Mapping[str, Any]:
+def _message(line: Line) -> dict[str, Any]:
     value = line.value
     if not isinstance(value, dict) or not {"transactionId", "partitionId"} <= value.keys():
         raise UsageProblem(
@@ -164,10 +165,10 @@ def _message(line: Line) -> Mapping[str, Any]:
     return value
 
 
-def _check(results: Sequence[Mapping[str, Any]]) -> None:
-    refused = [one for one in results if not one["success"]]
+def _check(results: Sequence[wire.AckResult]) -> None:
+    refused = [one for one in results if not one.success]
     if refused:
         raise QueenError(
             f"{len(refused)} of {len(results)} acks were refused,"
-            f" the first one, of {refused[0]['transactionId']}: {refused[0]['error']}"
+            f" the first one, of {refused[0].transaction_id}: {refused[0].error}"
         )

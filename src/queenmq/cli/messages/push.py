@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from queenmq import wire
 from queenmq.cli.display.output import counted, progress, value_at
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.messages import ndjson
@@ -139,17 +140,17 @@ class _Run:
                 self._shape.queue, items, partition=self._shape.partition
             )
         except PushFailed as error:
-            self._note(one for one in error.results if one["status"] != "failed")
+            self._note(one for one in error.results if one.status != "failed")
             raise
         self._note(results)
         if problem is not None:
             raise problem
 
-    def _note(self, results: Any) -> None:
+    def _note(self, results: Iterable[wire.PushResult]) -> None:
         for result in results:
-            self._counts[result["status"]] += 1
+            self._counts[result.status] += 1
             if self._session.out.format == "ndjson":
-                self._session.out.line(result)
+                self._session.out.line(dict(result))
 
     def stopped_by(self, error: BaseException) -> None:
         """Say how far it came, so that one can go on from there."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 
-from queenmq import clock
+from queenmq import clock, wire
 from queenmq.cli.display.output import Column
 from queenmq.cli.display.times import parse_time, when
 from queenmq.cli.exits import NothingThere
@@ -57,9 +58,9 @@ def list_(
         partition=partition,
         status=status.value if status is not None else None,
         limit=limit,
-        **{"from": parse_time(since, now_ms=clock.unix_ms())},
+        from_=parse_time(since, now_ms=clock.unix_ms()),
     )
-    if not found["messages"]:
+    if not found.messages:
         session.require_queue(queue)
     columns = [
         Column("partition", "PARTITION"),
@@ -69,8 +70,8 @@ def list_(
         Column("leaseExpiresAt", "LEASE ENDS", when, rank=2),
         Column("partitionId", "PARTITION ID"),
     ]
-    session.out.rows(found["messages"], columns)
-    if found.get("isCut"):
+    session.out.rows(found.messages, columns)
+    if found.is_cut:
         session.out.note("there may be older messages; narrow the list with --partition")
 
 
@@ -154,7 +155,7 @@ def show_trace(session: Session, partition_id: PartitionId, transaction_id: Tran
 
     Example: queen trace show 6ccda5df-06f8-4941-ad87-08c067dee57b order-7
     """
-    found = session.queen.admin.get_traces_for_message(partition_id, transaction_id)["traces"]
+    found = session.queen.admin.get_traces_for_message(partition_id, transaction_id).traces
     if not found:
         raise NothingThere(f"nothing was recorded about message {transaction_id!r}")
     session.out.rows(found, _TRACE_COLUMNS)
@@ -171,7 +172,7 @@ def find(
     Example: queen trace find checkout
     """
     found = session.queen.admin.get_traces_by_name(name, limit=limit)
-    if not found["traces"]:
+    if not found.traces:
         raise NothingThere(f"nothing was recorded under the name {name!r}; see queen trace names")
     columns = [
         Column("queue_name", "QUEUE"),
@@ -179,9 +180,9 @@ def find(
         Column("transaction_id", "TRANSACTION ID"),
         *_TRACE_COLUMNS,
     ]
-    session.out.rows(found["traces"], columns)
-    if found["total"] > len(found["traces"]):
-        session.out.note(f"{len(found['traces'])} of {found['total']}; see --limit")
+    session.out.rows(found.traces, columns)
+    if found.total > len(found.traces):
+        session.out.note(f"{len(found.traces)} of {found.total}; see --limit")
 
 
 @command(trace)
@@ -197,9 +198,9 @@ def names(session: Session, limit: Limit = 100) -> None:
         Column("message_count", "MESSAGES"),
         Column("last_seen", "LAST", when),
     ]
-    session.out.rows(found["trace_names"], columns)
+    session.out.rows(found.trace_names, columns)
 
 
-def _groups(groups: Any) -> str:
-    states = (f"{one['name']} ({'read' if one['consumed'] else 'not read'})" for one in groups)
+def _groups(groups: Iterable[wire.MessageGroup]) -> str:
+    states = (f"{one.name} ({'read' if one.consumed else 'not read'})" for one in groups)
     return ", ".join(states)

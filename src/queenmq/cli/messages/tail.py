@@ -123,11 +123,11 @@ class _Place:
             return
         admin = self._session.queen.admin
         found = admin.list_messages(
-            queue=self._queue, partition=self._partition, limit=count, **{"from": BEGINNING}
+            queue=self._queue, partition=self._partition, limit=count, from_=BEGINNING
         )
-        for one in reversed(found["messages"]):
-            whole = admin.get_message(one["partitionId"], one["transactionId"])
-            yield {**one, "data": whole["payload"]}
+        for one in reversed(found.messages):
+            whole = admin.get_message(one.partition_id, one.transaction_id)
+            yield {**one, "data": whole.payload}
 
     @contextlib.contextmanager
     def own_group(self, start: str) -> Iterator[str]:
@@ -164,11 +164,11 @@ class _Place:
             yield from self._patient_pop(group)
 
     def _patient_pop(self, group: str) -> list[Any]:
-        from queenmq.client.errors import Overloaded, Unreachable
+        from queenmq.client.errors import ServerBusy, Unreachable
 
         try:
             messages = self._pop(group, wait=True)
-        except (Overloaded, Unreachable) as error:
+        except (ServerBusy, Unreachable) as error:
             if not self._is_away:
                 self._session.out.note(f"queen: {error}; retrying until the server is back")
             self._is_away = True

@@ -52,9 +52,8 @@ def off(session: Session, pops: Pops = False) -> None:
 def _switch(session: Session, pops: bool, *, enabled: bool) -> None:
     admin = session.queen.admin
     if pops:
-        answer = admin.set_pop_maintenance_mode(enabled)
         text = "pops are paused" if enabled else "pops are served"
+        session.out.done(text, admin.set_pop_maintenance_mode(enabled))
     else:
-        answer = admin.set_maintenance_mode(enabled)
         text = "pushes are kept on disk" if enabled else "pushes are stored"
-    session.out.done(text, answer)
+        session.out.done(text, admin.set_maintenance_mode(enabled))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from queenmq import wire
 from queenmq.cli.display.output import Column, cell
 from queenmq.cli.display.times import age
 from queenmq.cli.exits import UsageProblem
@@ -70,9 +71,9 @@ def list_(
     found = session.queen.admin.list_operations(
         status=status and status.value, queue=queue, limit=limit
     )
-    session.out.rows(found["operations"], _COLUMNS)
-    if found["total"] > len(found["operations"]):
-        session.out.note(f"{len(found['operations'])} of {found['total']}; see --limit")
+    session.out.rows(found.operations, _COLUMNS)
+    if found.total > len(found.operations):
+        session.out.note(f"{len(found.operations)} of {found.total}; see --limit")
 
 
 @command(app)
@@ -82,7 +83,7 @@ def show(session: Session, operation_id: OperationId) -> None:
     Example: queen ops show 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """
     found = session.queen.admin.get_operation(operation_id)
-    session.out.thing(found, [Column(name, name) for name in found])
+    session.out.thing(found, [Column(name, name) for name in found.keys()])
 
 
 @command(app)
@@ -98,7 +99,7 @@ def stats(session: Session) -> None:
         Column("drainRate", "PER SECOND"),
         Column("pressure", "PRESSURE"),
         Column("aside.records", "ASIDE"),
-        *(Column(f"byStatus.{name}", name.upper(), _sum) for name in found["byStatus"]),
+        *(Column(f"byStatus.{name}", name.upper(), _sum) for name in found.by_status),
     ]
     session.out.thing(found, columns)
 
@@ -115,9 +116,9 @@ def aside(
     Example: queen ops aside
     """
     found = session.queen.admin.list_set_aside(limit=limit)
-    session.out.rows(found["records"], _ASIDE_COLUMNS)
-    if found["total"] > len(found["records"]):
-        session.out.note(f"{len(found['records'])} of {found['total']}; see --limit")
+    session.out.rows(found.records, _ASIDE_COLUMNS)
+    if found.total > len(found.records):
+        session.out.note(f"{len(found.records)} of {found.total}; see --limit")
 
 
 @command(app)
@@ -145,8 +146,8 @@ def retry(
         return
     done = session.queen.admin.retry_all_operations()
     session.out.done(_retried(done), done)
-    if done["error"]:
-        raise QueenError(done["error"])
+    if done.error:
+        raise QueenError(done.error)
 
 
 @command(app)
@@ -159,18 +160,18 @@ def discard(session: Session, operation_id: OperationId, yes: Yes = False) -> No
     _tell(session, session.queen.admin.discard_operation(operation_id))
 
 
-def _retried(done: Any) -> str:
-    text = f"retrying failed operations: {done['operations']}, pushes set aside: {done['retried']}"
-    if done["unreadable"]:
-        text += f"; unreadable records stay: {done['unreadable']}, see queen ops aside"
+def _retried(done: wire.OperationsRetried) -> str:
+    text = f"retrying failed operations: {done.operations}, pushes set aside: {done.retried}"
+    if done.unreadable:
+        text += f"; unreadable records stay: {done.unreadable}, see queen ops aside"
     return text
 
 
-def _tell(session: Session, answer: Any) -> None:
-    session.out.done(f"operation {answer['id']} is {answer['status']}", answer)
+def _tell(session: Session, answer: wire.OperationDecided) -> None:
+    session.out.done(f"operation {answer.id} is {answer.status}", answer)
 
 
 def _sum(value: Any) -> str:
-    if not isinstance(value, dict):
+    if not isinstance(value, wire.OperationCounts):
         return cell(value)
-    return f"{value['operations']} operations, {value['items']} items"
+    return f"{value.operations} operations, {value.item_count} items"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from queenmq import wire
 from queenmq.cli.display import tables
 from queenmq.cli.display.output import Column
 from queenmq.cli.display.times import age, when
@@ -58,13 +59,13 @@ def status(session: Session) -> None:
     session.out.thing(found, columns)
 
 
-def _health(session: Session) -> Any:
+def _health(session: Session) -> wire.Health:
     """What the server says of itself; one that is not well says so with 503."""
-    from queenmq.client.errors import Overloaded
+    from queenmq.client.errors import ServerBusy
 
     try:
         return session.queen.admin.health()
-    except Overloaded as error:
+    except ServerBusy as error:
         raise NotNow(
             f"the server at {session.server.url} answers {error.status}: it is up, but cannot use"
             " its database. queen maintenance show says how many pushes it keeps on disk"
@@ -89,10 +90,10 @@ def why(
     if not session.out.is_human:
         session.out.value(found)
         return
-    for number, finding in enumerate(found["findings"], start=1):
-        _print_folded(f"{number}. ", finding["message"])
-        _print_folded("   -> ", finding["action"])
-    if found["partitions"]:
+    for number, finding in enumerate(found.findings, start=1):
+        _print_folded(f"{number}. ", finding.message)
+        _print_folded("   -> ", finding.action)
+    if found.partitions:
         print()
         columns = [
             Column("partition", "PARTITION"),
@@ -105,7 +106,7 @@ def why(
             Column("expiredLeases", "EXPIRED LEASES", rank=5),
             Column("lastConsumedAt", "LAST READ", when, rank=3),
         ]
-        session.out.rows(found["partitions"], columns)
+        session.out.rows(found.partitions, columns)
 
 
 def _print_folded(start: str, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from queenmq import clock
+from queenmq import clock, wire
 from queenmq.cli.display import tables
 from queenmq.cli.display.keys import Keys
 from queenmq.cli.display.output import Column, cell, console, print_lines, print_table, styled
@@ -29,10 +29,10 @@ class Sample(NamedTuple):
     """The server at one moment."""
 
     at_ms: float
-    queues: dict[str, Mapping[str, Any]]
-    groups: dict[tuple[str, str], Mapping[str, Any]]
-    operations: Mapping[str, Any]
-    maintenance: Mapping[str, Any]
+    queues: dict[str, wire.QueueSummary]
+    groups: dict[tuple[str, str], wire.ConsumerGroup]
+    operations: wire.OperationStats
+    maintenance: wire.MaintenanceState
 
 
 def _rate(value: float | None) -> str:
@@ -120,12 +120,12 @@ def _watch(session: Session, interval: float, lines: int) -> None:
 def take(session: Session) -> Sample:
     """Look once."""
     admin = session.queen.admin
-    queues = admin.list_queues()["queues"]
+    queues = admin.list_queues().queues
     groups = admin.list_consumer_groups()
     return Sample(
         clock.now_ms(),
-        {queue["name"]: queue for queue in queues},
-        {(group["name"], group["queueName"]): group for group in groups},
+        {queue.name: queue for queue in queues},
+        {(group.name, group.queue_name): group for group in groups},
         admin.get_operation_stats(),
         admin.get_maintenance_mode(),
     )
@@ -147,11 +147,11 @@ def view(before: Sample, now: Sample) -> dict[str, Any]:
         "totals": {
             **{name: sum(one[name] for one in queues) for name in totals},
             "pushedPerSecond": sum(one["pushedPerSecond"] or 0 for one in queues),
-            "operationsWaiting": now.operations["depth"],
-            "pressure": now.operations["pressure"],
-            "pushesOnDisk": now.maintenance["bufferedMessages"],
-            "isPushPaused": now.maintenance["maintenanceMode"],
-            "isPopPaused": now.maintenance["popMaintenanceMode"],
+            "operationsWaiting": now.operations.depth,
+            "pressure": now.operations.pressure,
+            "pushesOnDisk": now.maintenance.buffered_messages,
+            "isPushPaused": now.maintenance.maintenance_mode,
+            "isPopPaused": now.maintenance.pop_maintenance_mode,
         },
         "queues": queues,
         "groups": groups,
@@ -159,42 +159,42 @@ def view(before: Sample, now: Sample) -> dict[str, Any]:
 
 
 def _queue(
-    now: Mapping[str, Any], before: Mapping[str, Any] | None, seconds: float
+    now: wire.QueueSummary, before: wire.QueueSummary | None, seconds: float
 ) -> dict[str, Any]:
-    counts = now["messages"]
-    old = before["messages"] if before is not None else None
+    counts = now.messages
+    old = before.messages if before is not None else None
     return {
-        "queue": now["name"],
-        "partitions": now["partitions"],
-        "messages": counts["total"],
-        "pending": counts["pending"],
-        "leased": counts["processing"],
-        "pushedPerSecond": _growth(counts["total"], old and old["total"], seconds),
-        "completedPerSecond": _growth(_done(counts), old and _done(old), seconds),
+        "queue": now.name,
+        "partitions": now.partitions,
+        "messages": counts.total,
+        "pending": counts.pending,
+        "leased": counts.processing,
+        "pushedPerSecond": _growth(counts.total, None if old is None else old.total, seconds),
+        "completedPerSecond": _growth(_done(counts), None if old is None else _done(old), seconds),
     }
 
 
-def _done(counts: Mapping[str, int]) -> int:
-    return counts["total"] - counts["pending"] - counts["processing"]
+def _done(counts: wire.MessageCounts) -> int:
+    return counts.total - counts.pending - counts.processing
 
 
 def _group(
-    now: Mapping[str, Any],
-    before: Mapping[str, Any] | None,
+    now: wire.ConsumerGroup,
+    before: wire.ConsumerGroup | None,
     seconds: float,
     pushed: float | None,
 ) -> dict[str, Any]:
     read = None
     if before is not None and pushed is not None:
         # What was pushed and does not lag more has been read.
-        read = max(0.0, pushed - (now["totalLag"] - before["totalLag"]) / seconds)
+        read = max(0.0, pushed - (now.total_lag - before.total_lag) / seconds)
     return {
-        "group": now["name"],
-        "queue": now["queueName"],
-        "lag": now["totalLag"],
-        "oldestSeconds": now["maxTimeLag"],
+        "group": now.name,
+        "queue": now.queue_name,
+        "lag": now.total_lag,
+        "oldestSeconds": now.max_time_lag,
         "consumedPerSecond": read,
-        "state": now["state"],
+        "state": now.state,
     }
 
 

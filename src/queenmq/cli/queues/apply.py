@@ -121,7 +121,7 @@ def _wanted(where: str, given: Any) -> dict[str, Any]:
 def _compare(session: Session, name: str, wanted: dict[str, Any]) -> Change:
     found = find_queue(session, name)
     defaults = {**dict.fromkeys(queue_options.PLACES, ""), **queue_options.with_defaults({})}
-    before: Mapping[str, Any] = defaults if found is None else {**found, **found["options"]}
+    before: Mapping[str, Any] = defaults if found is None else {**found, **found.options}
     return Change(name, found is None, wanted, queue_options.changes(before, wanted))
 
 

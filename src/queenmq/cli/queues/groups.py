@@ -57,7 +57,7 @@ def list_(session: Session, queue: OfQueue = None) -> None:
     Example: queen groups list --queue orders
     """
     rows = session.queen.admin.list_consumer_groups()
-    session.out.rows([row for row in rows if queue in (None, row["queueName"])], _COLUMNS)
+    session.out.rows([row for row in rows if queue in (None, row.queue_name)], _COLUMNS)
 
 
 @command(app)
@@ -71,7 +71,7 @@ def show(session: Session, group: GroupName, queue: OfQueue = None) -> None:
         {"queue": name, **one}
         for name, part in found.items()
         if queue in (None, name)
-        for one in part["partitions"]
+        for one in part.partitions
     ]
     if not rows:
         where = "anywhere" if queue is None else f"on queue {queue!r}"
@@ -114,12 +114,12 @@ def delete(
     where = "all queues" if queue is None else f"queue {queue}"
     nowhere = "any queue" if queue is None else f"queue {queue!r}"
     rows = session.queen.admin.list_consumer_groups()
-    if not any(row["name"] == group and queue in (None, row["queueName"]) for row in rows):
+    if not any(row.name == group and queue in (None, row.queue_name) for row in rows):
         raise NothingThere(f"group {group!r} has no cursor on {nowhere}; check its name")
     confirm(f"Forget group {group} on {where} of {session.server.url}?", yes=yes)
     answer = session.queen.delete_consumer_group(group, not keep_start, queue=queue)
     session.out.done(
-        f"forgot group {group} in {counted(answer['deletedPartitions'], 'partition')} of {where}",
+        f"forgot group {group} in {counted(answer.deleted_partitions, 'partition')} of {where}",
         answer,
     )
 
@@ -144,7 +144,7 @@ def lag(
     rows = [
         row
         for row in session.queen.admin.get_lagging_consumers(min_seconds or 0)
-        if queue in (None, row["queue_name"]) and group in (None, row["consumer_group"])
+        if queue in (None, row.queue_name) and group in (None, row.consumer_group)
     ]
     session.out.rows(rows, _LAG_COLUMNS)
     if rows and min_seconds is not None:
@@ -174,12 +174,12 @@ def move(session: Session, group: str, queue: str, to: str, *, yes: bool) -> Non
         time = parse_time(to, now_ms=clock.unix_ms())
         answer = session.queen.seek(queue, group, timestamp=time)
         to = "the beginning" if time == BEGINNING else time
-    if not answer["partitionsUpdated"]:
+    if not answer.partitions_updated:
         raise NothingThere(
             f"group {group!r} has not popped from queue {queue!r} yet; pop once, then move it"
         )
     session.out.done(
-        f"moved group {group} to {to} in {counted(answer['partitionsUpdated'], 'partition')}"
+        f"moved group {group} to {to} in {counted(answer.partitions_updated, 'partition')}"
         f" of {queue}",
         answer,
     )

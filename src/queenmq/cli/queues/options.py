@@ -12,7 +12,7 @@ from queenmq import wire
 from queenmq.cli.exits import UsageProblem
 from queenmq.settings import describe
 
-FIELDS = {field.name: field for field in msgspec.structs.fields(wire.QueueOptions)}
+FIELDS = {field.encode_name: field for field in msgspec.structs.fields(wire.QueueOptions)}
 #: Beside the options.
 PLACES = ("namespace", "task")
 

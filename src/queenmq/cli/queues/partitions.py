@@ -42,9 +42,9 @@ def list_(
 
     Example: queen partitions list orders --pending
     """
-    found: list[dict[str, Any]] = session.queen.admin.get_queue(queue)["partitions"]
+    found = session.queen.admin.get_queue(queue).partitions
     if pending:
-        found = [one for one in found if one["stats"]["pending"] or one["stats"]["processing"]]
+        found = [one for one in found if one.stats.pending or one.stats.processing]
     columns = [
         Column("name", "PARTITION"),
         *(column._replace(key=f"stats.{column.key}") for column in COUNTERS),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from queenmq import wire
 from queenmq.cli.display.output import Column, counted
 from queenmq.cli.exits import NothingThere, UsageProblem
 from queenmq.cli.queues import options as queue_options
@@ -64,7 +65,7 @@ def list_(
     Example: queen queues list --search ord
     """
     found = session.queen.admin.list_queues(search=search, limit=limit)
-    session.out.rows(found["queues"], _COLUMNS)
+    session.out.rows(found.queues, _COLUMNS)
 
 
 @command(app)
@@ -74,14 +75,14 @@ def show(session: Session, queue: QueueName) -> None:
     Example: queen queues show orders
     """
     found = session.queen.admin.get_queue(queue)
-    found["partitions"] = len(found["partitions"])
+    shown = {**found, "partitions": len(found.partitions)}
     columns = [
         *_COLUMNS[:4],
         Column("createdAt", "CREATED"),
         *(column._replace(key=f"totals.{column.key}") for column in COUNTERS),
         *(Column(f"options.{name}", name) for name in queue_options.FIELDS),
     ]
-    session.out.thing(found, columns)
+    session.out.thing(shown, columns)
 
 
 @command(app)
@@ -121,13 +122,11 @@ def configure(
         raise NothingThere(f"queue {queue!r} does not exist; make it by queen queues create")
     answer = session.queen.create_queue(
         queue,
-        namespace=before["namespace"] if namespace is None else namespace,
-        task=before["task"] if task is None else task,
-        **{**before["options"], **chosen},
+        namespace=before.namespace if namespace is None else namespace,
+        task=before.task if task is None else task,
+        **{**before.options, **chosen},
     )
-    changed = queue_options.changes(
-        {**before["options"], **before}, {**answer["options"], **answer}
-    )
+    changed = queue_options.changes({**before.options, **before}, {**answer.options, **answer})
     words = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
     session.out.done(f"queue {queue}: {words or 'nothing to change'}", answer)
 
@@ -140,7 +139,7 @@ def delete(session: Session, queue: QueueName, yes: Yes = False) -> None:
     """
     confirm(f"Delete queue {queue} on {session.server.url} with all its messages?", yes=yes)
     answer = session.open(timeout_millis=LONG_MS).delete_queue(queue)
-    if not answer["existed"]:
+    if not answer.existed:
         raise NothingThere(f"queue {queue!r} does not exist; check its name")
     session.out.done(f"queue {queue} is deleted", answer)
 
@@ -161,15 +160,14 @@ def clear(
     what = f"queue {queue}" if partition is None else f"partition {partition} of queue {queue}"
     confirm(f"Drop all messages of {what} on {session.server.url}?", yes=yes)
     answer = session.open(timeout_millis=LONG_MS).admin.clear_queue(queue, partition)
-    session.out.done(f"dropped {counted(answer['messagesDeleted'], 'message')} of {what}", answer)
+    session.out.done(f"dropped {counted(answer.messages_deleted, 'message')} of {what}", answer)
 
 
-def find_queue(session: Session, queue: str) -> dict[str, Any] | None:
-    """The queue with its options, or None if there is none."""
-    from queenmq.client.errors import NotFound
+def find_queue(session: Session, queue: str) -> wire.QueueDetail | None:
+    """Return the queue with its options, or None if there is none."""
+    from queenmq.client.errors import ResourceNotFound
 
     try:
-        found: dict[str, Any] = session.queen.admin.get_queue(queue)
-    except NotFound:
+        return session.queen.admin.get_queue(queue)
+    except ResourceNotFound:
         return None
-    return found

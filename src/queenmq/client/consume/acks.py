@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from queenmq import wire
 from queenmq.client.consume.ahead import Ahead
 from queenmq.client.consume.lanes import Lanes
 from queenmq.client.consume.settling import Settler
@@ -100,12 +101,12 @@ class Acker:
         if not self._settler.counts_acks:
             messages = list({one.partition_id: one for one in messages}.values())
         for message, result in zip(messages, await self._ack(messages), strict=True):
-            if not result.get("success"):
-                _warn("an ack was refused", error=str(result.get("error")), count=1)
-            elif not result.get("leaseReleased") and self.lanes.is_last(message):
+            if not result.success:
+                _warn("an ack was refused", error=str(result.error), count=1)
+            elif not result.lease_released and self.lanes.is_last(message):
                 await self._complete_all(message.partition_id)
 
-    async def _ack(self, messages: list[Message[Any]]) -> list[dict[str, Any]]:
+    async def _ack(self, messages: list[Message[Any]]) -> list[wire.AckResult]:
         ahead = self._ahead if self._settler.pops_next and self.lanes.is_done else None
         path = None if ahead is None else ahead.ask()
         if ahead is None or path is None:
@@ -127,7 +128,7 @@ class Acker:
             return
         messages = [one for one in self._done if one.partition_id == partition_id]
         results = await self._settler.ack_each(messages, policy=PATIENT)
-        self._settler.counts_acks = any(one.get("leaseReleased") for one in results)
+        self._settler.counts_acks = any(one.lease_released for one in results)
 
 
 class Tail:
@@ -168,8 +169,9 @@ async def settle_failed(settler: Settler, lanes: Lanes, message: Message[Any], t
         (result,) = await settler.ack_each([message], False, error=text, policy=PATIENT)
     except ClientError as error:
         _warn("a failure could not be reported", error=str(error), count=1)
-        result = {}
-    if result.get("success") and result.get("dlq") and not result.get("leaseReleased"):
+        lanes.block()
+        return
+    if result.success and result.dlq and not result.lease_released:
         lanes.settle()
     else:
         lanes.block()

@@ -61,7 +61,7 @@ class ConsumeOptions:
         return cls(request=PopRequest(**{"wait": True, **how}), **mine)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Consumption:
     """A consumer that is set up and runs when asked to.
 
@@ -82,12 +82,20 @@ class Consumption:
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def on_success(self, callback: Callable[..., Any]) -> Self:
-        """Called with message and result; the callbacks have to ack then."""
+        """Have a function called after a handler; the callbacks have to ack then.
+
+        Args:
+            callback: A plain or a coroutine function of the message and the handler's result.
+        """
         self._on_success = callback
         return self
 
     def on_error(self, callback: Callable[..., Any]) -> Self:
-        """Called with message and error; the callbacks have to ack then."""
+        """Have a function called when a handler raises; the callbacks have to ack then.
+
+        Args:
+            callback: A plain or a coroutine function of the message and the error.
+        """
         self._on_error = callback
         return self
 
@@ -104,6 +112,14 @@ class Consumption:
         if self._consumer is not None and self._handler is not None:
             if caller not in self._consumer.workers:
                 await self._ended.wait()
+
+    def __repr__(self) -> str:
+        request = self._options.request
+        what = request.queue or request.namespace or request.task
+        state = "ended" if self._ended.is_set() else "running"
+        if self._consumer is None:
+            state = "not started"
+        return f"<Consumption of {what!r} by group {request.group!r}, {state}>"
 
     # Awaited.
 

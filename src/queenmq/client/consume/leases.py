@@ -9,7 +9,7 @@ from typing import Literal
 
 from queenmq.client.consume.lanes import Lanes
 from queenmq.client.consume.settling import Settler
-from queenmq.client.errors import ClientClosed, ClientError, LeaseLost, NotFound
+from queenmq.client.errors import ClientClosed, ClientError, LeaseExpired, ResourceNotFound
 from queenmq.client.http.transport import Transport
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ async def _extend(
     """What became of the lease."""
     try:
         await settler.extend(lease_id, seconds)
-    except (NotFound, LeaseLost) as error:
+    except (ResourceNotFound, LeaseExpired) as error:
         lanes.lose()
         facts = {"event": "lease_lost", "lease_id": lease_id, "error": str(error)}
         logger.warning("a lease was lost while a handler ran", extra=facts)

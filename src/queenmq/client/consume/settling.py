@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from queenmq import wire
 from queenmq.client.calls import ack_item, by_group, group_of, lease_ids, quoted
 from queenmq.client.errors import ClientError
 from queenmq.client.http.retry import RetryPolicy
@@ -14,6 +15,23 @@ from queenmq.client.message import Message, SettledAndPopped, field_of
 
 if TYPE_CHECKING:
     from queenmq.client.client import Queen
+
+
+class AckResults(wire.Answer):
+    """Results of several acks; `success` is true if all took effect."""
+
+    success: bool
+    results: list[wire.AckResult]
+
+
+class Renewal(wire.Answer, omit_defaults=True):
+    """Whether a lease was extended, and until when; `error` says why not."""
+
+    success: bool
+    lease_id: str | None = None
+    new_expires_at: str | None = None
+    error: str | None = None
+
 
 ACK_BATCH = "/api/v1/ack/batch"
 
@@ -31,11 +49,11 @@ class Settler:
 
     async def ack(
         self, message: Any, status: bool | str, *, group: str | None, error: str | None
-    ) -> dict[str, Any]:
+    ) -> wire.AckResult | AckResults:
         """One message: the server's result. A list: `success` of all, and `results` of each."""
         if isinstance(message, list | tuple):
             results = await self.ack_each(message, status, group=group, error=error)
-            return {"success": all(one["success"] for one in results), "results": results}
+            return AckResults(success=all(one.success for one in results), results=results)
         (result,) = await self.ack_each([message], status, group=group, error=error)
         return result
 
@@ -47,20 +65,20 @@ class Settler:
         group: str | None = None,
         error: str | None = None,
         policy: RetryPolicy | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[wire.AckResult]:
         """One result per message, in order; messages of several groups go in several requests."""
-        results: list[dict[str, Any]] = [{}] * len(messages)
+        by_place: dict[int, wire.AckResult] = {}
         for name, places in by_group(messages, group).items():
             items = [ack_item(messages[place], status, error) for place in places]
             queue = field_of(messages[places[0]], "queue")
             found = await self._send({"acknowledgments": items}, name, queue, policy)
             for place, result in zip(places, _results(found, len(places)), strict=True):
-                results[place] = result
-        return results
+                by_place[place] = result
+        return [by_place[place] for place in range(len(messages))]
 
     async def ack_and_pop(
         self, messages: Sequence[Message[Any]], path: str, *, policy: RetryPolicy
-    ) -> tuple[list[dict[str, Any]], list[Message[Any]]]:
+    ) -> tuple[list[wire.AckResult], list[Message[Any]]]:
         """Ack messages of one group, and pop what is there then in the same request.
 
         A server of another make only acks, and is not asked again.
@@ -76,40 +94,40 @@ class Settler:
 
     async def _send(
         self, body: dict[str, Any], group: str | None, queue: str | None, policy: RetryPolicy | None
-    ) -> list[Any] | SettledAndPopped:
+    ) -> list[wire.AckResult] | SettledAndPopped:
         # Where the group's pops go: that server can wake them at once.
         key = affinity_key(queue, None, group) if queue else None
         data = self._transport.codec.encode({**body, "consumerGroup": group})
         answer = await self._transport.request("POST", ACK_BATCH, data, key=key, policy=policy)
-        found: list[Any] | SettledAndPopped = self._transport.read(
-            answer, list[Any] | SettledAndPopped, f"POST {ACK_BATCH}"
+        found: list[wire.AckResult] | SettledAndPopped = self._transport.read(
+            answer, list[wire.AckResult] | SettledAndPopped, f"POST {ACK_BATCH}"
         )
         return found
 
-    async def renew(self, what: Any, *, seconds: int) -> Any:
+    async def renew(self, what: Any, *, seconds: int) -> Renewal | list[Renewal]:
         """One result for a message or lease id, a list of them for a list."""
         results = [await self._extend(lease_id, seconds) for lease_id in lease_ids(what)]
         if isinstance(what, list | tuple):
             return results
         if not results:
-            return {"success": False, "error": "the message has no lease"}
+            return Renewal(success=False, error="the message has no lease")
         return results[0]
 
-    async def _extend(self, lease_id: str, seconds: int) -> dict[str, Any]:
+    async def _extend(self, lease_id: str, seconds: int) -> Renewal:
         try:
             found = await self.extend(lease_id, seconds)
         except ClientError as error:
-            return {"leaseId": lease_id, "success": False, "error": str(error)}
-        return {"leaseId": lease_id, "success": True, "newExpiresAt": found.get("newExpiresAt")}
+            return Renewal(success=False, lease_id=lease_id, error=str(error))
+        return Renewal(success=True, lease_id=lease_id, new_expires_at=found)
 
-    async def extend(self, lease_id: str, seconds: int) -> Mapping[str, Any]:
-        """Extend a lease, or raise."""
+    async def extend(self, lease_id: str, seconds: int) -> str | None:
+        """Extend a lease, or raise. Return when it ends then, if the server says so."""
         path = f"/api/v1/lease/{quoted(lease_id)}/extend"
         answer = await self._transport.call("POST", path, {"seconds": seconds})
-        return answer if isinstance(answer, dict) else {}
+        return answer.get("newExpiresAt") if isinstance(answer, dict) else None
 
 
-def _results(found: Any, count: int) -> list[dict[str, Any]]:
+def _results(found: Any, count: int) -> list[wire.AckResult]:
     if not isinstance(found, list) or len(found) != count:
         raise ClientError(f"expected one result per ack, got {found!r:.200}")
     return found

@@ -11,14 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from queenmq.client.errors import UnreadablePayload
 from queenmq.client.message import (
-    DeadLetters,
+    DeadLetter,
     Message,
-    Popped,
-    SettledAndPopped,
     UnreadableDeadLetter,
     UnreadableMessage,
 )
@@ -62,10 +60,19 @@ def put_back(value: Any, payloads: list[bytes], decode: Callable[[bytes], Any]) 
     A message whose payload cannot be read raises UnreadablePayload where its `data` is asked for;
     elsewhere such a payload is a msgspec.Raw.
     """
-    if isinstance(value, SettledAndPopped):
-        put_back(value.next, payloads, decode)
-    elif isinstance(value, Popped | DeadLetters):
-        value.messages = [_filled(one, payloads, decode) for one in value.messages or ()]
+    if isinstance(value, Message | DeadLetter):
+        return _filled(value, payloads, decode)
+    if isinstance(value, Struct):
+        for name, wire_name in zip(
+            value.__struct_fields__, value.__struct_encode_fields__, strict=True
+        ):
+            one = getattr(value, name)
+            is_payload = wire_name in NAMES and isinstance(one, int)
+            setattr(
+                value,
+                name,
+                _read(payloads[one], decode) if is_payload else put_back(one, payloads, decode),
+            )
     elif isinstance(value, dict):
         return {
             name: _read(payloads[one], decode) if name in NAMES else put_back(one, payloads, decode)
@@ -76,9 +83,9 @@ def put_back(value: Any, payloads: list[bytes], decode: Callable[[bytes], Any]) 
     return value
 
 
-def _filled(one: Any, payloads: list[bytes], decode: Callable[[bytes], Any]) -> Any:
-    if one is None:
-        return None
+def _filled(
+    one: Message[Any] | DeadLetter[Any], payloads: list[bytes], decode: Callable[[bytes], Any]
+) -> Message[Any] | DeadLetter[Any]:
     payload = payloads[one.data]
     try:
         one.data = decode(payload)

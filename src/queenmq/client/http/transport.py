@@ -90,8 +90,14 @@ class Transport:
         answer = await self.request(method, path, data)
         return self.read(answer, wanted, f"{method} {path}") if answer.body else None
 
+    async def fetch(self, method: str, path: str, wanted: type[T], body: Any = None) -> T:
+        """Send a value and return the answer's, which has to be one of this type."""
+        data = None if body is None else self.codec.encode(body)
+        found: T = self.read(await self.request(method, path, data), wanted, f"{method} {path}")
+        return found
+
     def read(self, answer: Answer, wanted: Any, where: str) -> Any:
-        """The value in an answer. Something other than Queen may have given it."""
+        """Return the value in an answer. Something other than Queen may have given it."""
         try:
             return self.codec.decode(answer.body, wanted)
         except ValueError as error:
@@ -185,23 +191,24 @@ class Transport:
         if 200 <= status < 300:
             self.servers.succeeded(base)
             return Answer(status, content)
-        refused = refusal(status, self._reason(content, status), f"{method} {base}{path}")
+        refused = refusal(status, *self._reason(content, status, f"{method} {base}{path}"))
         if not policy.can_retry(status):
             self.servers.succeeded(base)
             raise refused
         retry_after = parse_retry_after(wait, unix_s=clock.unix_ms() / 1000)
         raise _Failed(refused, status, retry_after=retry_after)
 
-    def _reason(self, content: bytes, status: int) -> str:
-        """The server's sentence, or the beginning of whatever it sent."""
+    def _reason(self, content: bytes, status: int, where: str) -> tuple[str, str, str | None]:
+        """Return the server's sentence, or the beginning of what it sent; the place; its code."""
         try:
             body = self.codec.decode(content)
         except ValueError:
             body = None
         if isinstance(body, dict) and isinstance(body.get("error"), str):
-            return str(body["error"])
+            code = body.get("code")
+            return body["error"], where, code if isinstance(code, str) else None
         text = " ".join(content[:200].decode(errors="replace").split())
-        return text or f"no reason given for status {status}"
+        return text or f"no reason given for status {status}", where, None
 
     async def _with_token(self) -> str:
         assert callable(self._token)

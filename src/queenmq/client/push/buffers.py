@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
+from queenmq import wire
+from queenmq.client.builders import Buffered
 from queenmq.client.errors import BufferFailed, ClientClosed
 from queenmq.client.http.transport import Transport
 from queenmq.client.push.buffer import Buffer, Item, Key, Room
@@ -21,6 +23,15 @@ class BufferKeywords(TypedDict, total=False):
 
 
 _DEFAULTS: BufferKeywords = {"message_count": 100, "time_millis": 1_000, "max_size": 10_000}
+
+
+class BufferStats(wire.Answer):
+    """How much is buffered; the age of the oldest buffer is in milliseconds."""
+
+    active_buffers: int
+    total_buffered_messages: int
+    oldest_buffer_age: float
+    flushes_performed: int
 
 
 class Buffers:
@@ -42,7 +53,7 @@ class Buffers:
         self._flushes = 0
         self._is_closed = False
 
-    async def add(self, items: list[Item], options: Mapping[str, Any]) -> dict[str, Any]:
+    async def add(self, items: list[Item], options: Mapping[str, Any]) -> Buffered:
         """Take items, as soon as there is room for them."""
         if self._is_closed:
             raise ClientClosed("the client was closed; it takes no more messages")
@@ -56,7 +67,7 @@ class Buffers:
             buffer = self._buffers.get(key) or self._make(key)
             buffer.configure(**{**_DEFAULTS, **options})
             await buffer.add(some)
-        return {"buffered": True, "count": len(items)}
+        return Buffered(buffered=True, count=len(items))
 
     def _make(self, key: Key) -> Buffer:
         def forget() -> None:
@@ -92,11 +103,11 @@ class Buffers:
             reason = next(reason for some, reason in left if some)
             raise BufferFailed(items, reason)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> BufferStats:
         buffers = [one for one in self._buffers.values() if one.count]
-        return {
-            "activeBuffers": len(buffers),
-            "totalBufferedMessages": sum(one.count for one in buffers),
-            "oldestBufferAge": max((one.age_ms() for one in buffers), default=0.0),
-            "flushesPerformed": self._flushes + sum(one.flushes for one in self._buffers.values()),
-        }
+        return BufferStats(
+            active_buffers=len(buffers),
+            total_buffered_messages=sum(one.count for one in buffers),
+            oldest_buffer_age=max((one.age_ms() for one in buffers), default=0.0),
+            flushes_performed=self._flushes + sum(one.flushes for one in self._buffers.values()),
+        )

@@ -7,13 +7,16 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from queenmq import wire
 from queenmq.client.calls import quoted
-from queenmq.client.errors import NotFound, OperationFailed, RequestFailed
+from queenmq.client.errors import OperationFailed, RequestFailed, ResourceNotFound
 from queenmq.client.http.retry import RetryPolicy
 from queenmq.client.http.transport import Transport
 from queenmq.client.options import Options
 
-Results = list[dict[str, Any]]
+Results = list[wire.PushResult]
 
 PUSH = "/api/v1/push"
 _ENDED = {"completed", "failed", "discarded"}
@@ -34,8 +37,8 @@ class Pusher:
             return []
         body = self._transport.codec.encode({"items": items})
         answer = await self._transport.request("POST", PUSH, body, key=key)
-        results = self._transport.read(answer, Any, f"POST {PUSH}")
-        if not isinstance(results, list) or len(results) != len(items):
+        results: Results = self._transport.read(answer, Results, f"POST {PUSH}")
+        if len(results) != len(items):
             raise RequestFailed(
                 answer.status, f"expected one result per item, got {results!r:.200}", f"POST {PUSH}"
             )
@@ -45,17 +48,19 @@ class Pusher:
         """The results with those of operations that have ended meanwhile in their places."""
         waiting: dict[str, list[int]] = {}
         for index, one in enumerate(results):
-            if one.get("status") == "buffered" and one.get("operationId"):
-                waiting.setdefault(str(one["operationId"]), []).append(index)
+            if one.status == "buffered" and one.operation_id:
+                waiting.setdefault(one.operation_id, []).append(index)
         for operation_id, places in waiting.items():
             ended = await self._poll(operation_id)
-            stored = ended.get("result") or []
+            stored = msgspec.convert(ended.get("result") or [], Results)
             for position, index in enumerate(places):
                 if position < len(stored):
                     results[index] = stored[position]
                 elif ended["status"] != "completed":
                     reason = ended.get("error") or f"operation {operation_id} is {ended['status']}"
-                    results[index] = {**results[index], "status": "failed", "error": reason}
+                    results[index] = msgspec.structs.replace(
+                        results[index], status="failed", error=reason
+                    )
         return results
 
     async def _poll(self, operation_id: str) -> dict[str, Any]:
@@ -66,7 +71,7 @@ class Pusher:
         while True:
             try:
                 found = await self._transport.call("GET", path)
-            except NotFound:
+            except ResourceNotFound:
                 raise OperationFailed(
                     operation_id, "unknown", "the server does not know it; push again"
                 ) from None

@@ -1,48 +1,69 @@
-"""One table: which error becomes which status. Every body has `{"error": sentence}`."""
+"""One table: which error becomes which status and code. Every body has `error` and `code`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from queenmq import errors
+from queenmq import errors, wire
+
+
+class ErrorRow(NamedTuple):
+    """How one kind of error is answered."""
+
+    kind: type[errors.QueenError]
+    status: int
+    #: For programs. It never changes; docs/api.md lists it.
+    code: str
+
 
 #: Most specific first; the statuses 429 and 503 carry Retry-After.
-STATUS: tuple[tuple[type[errors.QueenError], int], ...] = (
-    (errors.RequestTooLarge, 413),
-    (errors.NotFound, 404),
-    (errors.InvalidRequest, 400),
-    (errors.LeaseLost, 409),
-    (errors.Conflict, 409),
-    (errors.StorageRejected, 400),
-    (errors.Overloaded, 429),
-    (errors.PartitionBusy, 503),
-    (errors.StorageUnavailable, 503),
-    (errors.SpoolFailed, 503),
+ERRORS = (
+    ErrorRow(errors.RequestTooLarge, 413, "too_large"),
+    ErrorRow(errors.NotFound, 404, "not_found"),
+    ErrorRow(errors.InvalidRequest, 400, "invalid_request"),
+    ErrorRow(errors.LeaseLost, 409, "lease_lost"),
+    ErrorRow(errors.Conflict, 409, "conflict"),
+    ErrorRow(errors.StorageRejected, 400, "data_rejected"),
+    ErrorRow(errors.OperationQueueFull, 429, "operation_queue_full"),
+    ErrorRow(errors.SpoolFull, 429, "spool_full"),
+    ErrorRow(errors.Overloaded, 429, "overloaded"),
+    ErrorRow(errors.PartitionBusy, 503, "partition_busy"),
+    ErrorRow(errors.StorageFault, 503, "database_fault"),
+    ErrorRow(errors.StorageUnavailable, 503, "database_unavailable"),
+    ErrorRow(errors.SpoolFailed, 503, "spool_failed"),
 )
+#: What no error stands for.
+NO_SUCH_ROUTE = "no_such_route"
+METHOD_NOT_ALLOWED = "method_not_allowed"
+_DEFECT = ErrorRow(errors.QueenError, 500, "internal_error")
+DEFECT = wire.ErrorAnswer("internal error; the server log has the details", _DEFECT.code)
 #: Seconds a client should wait when the database could not serve it.
 _RETRY_AFTER_S = 1
 
 
+def row_of(error: errors.QueenError) -> ErrorRow:
+    """Return how a request that failed with this error is answered."""
+    return next((row for row in ERRORS if isinstance(error, row.kind)), _DEFECT)
+
+
 def status_of(error: errors.QueenError) -> int:
-    """The status of an answer to a request that failed with this error."""
-    for kind, status in STATUS:
-        if isinstance(error, kind):
-            return status
-    return 500
+    """Return the status of an answer to a request that failed with this error."""
+    return row_of(error).status
 
 
 def retry_after_s(error: errors.QueenError) -> int | None:
-    """Seconds after which the caller should try again; None when that would not help."""
+    """Return seconds after which the caller should try again; None when that would not help."""
     if isinstance(error, errors.Overloaded):
         return error.retry_after_s
     return _RETRY_AFTER_S if status_of(error) == 503 else None
 
 
-def body_of(error: errors.QueenError) -> dict[str, Any]:
-    """The body of the answer."""
+def body_of(error: errors.QueenError) -> wire.ErrorAnswer:
+    """Return the body of the answer."""
+    code = row_of(error).code
     if isinstance(error, errors.Overloaded):
-        return {"error": str(error), "depth": error.depth, "retryAfter": error.retry_after_s}
+        return wire.ErrorAnswer(str(error), code, error.depth, error.retry_after_s)
     if isinstance(error, errors.StorageUnavailable):
         # The text is for the log: it may name hosts, roles and tables.
-        return {"error": error.public}
-    return {"error": str(error)}
+        return wire.ErrorAnswer(error.public, code)
+    return wire.ErrorAnswer(str(error), code)

@@ -20,6 +20,20 @@ _JSON_HEADS = {
     status: line + b"content-type: application/json\r\ncontent-length: "
     for status, line in _STATUS_LINES.items()
 }
+#: What a refusal is called, by its status.
+CODES = {
+    400: "malformed_request",
+    403: "origin_refused",
+    408: "too_slow",
+    413: "too_large",
+    414: "url_too_long",
+    415: "unsupported_encoding",
+    417: "expectation_failed",
+    431: "head_too_large",
+    501: "unsupported_transfer",
+    503: "server_full",
+    505: "unsupported_version",
+}
 #: Answers that have no body, and no length of one.
 _BODILESS = frozenset((204, 304))
 
@@ -55,5 +69,5 @@ def encode_refusal(error: Refused) -> bytes:
     headers = [(b"content-type", JSON)]
     if error.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % error.retry_after_s))
-    body = json.dumps({"error": str(error)}).encode()
+    body = json.dumps({"error": str(error), "code": CODES[error.status]}).encode()
     return encode_answer(error.status, body, headers, is_last=True)

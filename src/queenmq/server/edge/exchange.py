@@ -12,7 +12,9 @@ from queenmq.server.edge.head import Head
 
 T = TypeVar("T")
 
-_GIVEN_UP = b'{"error":"the broker gave the request up because it stops; try again"}'
+_GIVEN_UP = (
+    b'{"error":"The broker stops and gave up the request. Send it again.","code":"stopping"}'
+)
 
 
 class Sender(Protocol):

@@ -23,11 +23,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
-def iso_or_none(time: datetime | None) -> str | None:
-    """UTC with milliseconds and a Z."""
-    if time is None:
-        return None
+def iso(time: datetime) -> str:
+    """Write a time in UTC with milliseconds and a Z."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_or_none(time: datetime | None) -> str | None:
+    """Write a time as `iso` does, and leave None as it is."""
+    return None if time is None else iso(time)
 
 
 class Span(NamedTuple):

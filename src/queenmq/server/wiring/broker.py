@@ -44,13 +44,15 @@ from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routes.hot.push import PushRoute
 from queenmq.server.routes.hot.transactions import TransactionRoutes
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
+from queenmq.server.routes.inspection.openapi import OpenApiRoute
 from queenmq.server.routes.inspection.pipeline import PipelineRoutes
+from queenmq.server.routes.table import all_specs
 from queenmq.server.wiring.health import make_health
 from queenmq.server.wiring.inspection import make_inspection
 from queenmq.server.wiring.joining import Joining
 from queenmq.server.wiring.limits import pop_limits, push_limits
 from queenmq.server.wiring.load import make_load_manager
-from queenmq.server.wiring.streams import StreamRoutes, make_cycles, make_stream_routes
+from queenmq.server.wiring.streams import make_cycles, make_stream_routes
 from queenmq.services.janitor import Janitor, LeaseSweep
 from queenmq.services.retention import Retention
 from queenmq.services.runner import Runner
@@ -222,20 +224,33 @@ class Broker:
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
         pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
         stored = functools.partial(self._count_stored, push)
-        self.app = App(
-            push=push,
-            pop=pop,
-            ack=AckRoute(self._ack, pop, self._load, settings),
-            transactions=TransactionRoutes(self._transactions, self._leases, settings),
-            queues=QueueRoutes(admin, settings, on_changed=self._queue_changed),
-            groups=GroupRoutes(
+        metrics = MetricsRoutes(
+            registry,
+            BrokerMetrics(
+                registry,
+                pool_use=self._database.pool_use,
+                spool_stats=self._spool_stats,
+                faults=self._database.faults,
+                is_down=self._is_down,
+                is_maintenance=lambda: self._maintenance.is_push,
+                stored=stored,
+            ),
+            count_messages=lambda: sum(stored().values()),
+        )
+        routes: list[object] = [
+            push,
+            pop,
+            AckRoute(self._ack, pop, self._load, settings),
+            TransactionRoutes(self._transactions, self._leases, settings),
+            QueueRoutes(admin, settings, on_changed=self._queue_changed),
+            GroupRoutes(
                 groups,
                 settings,
                 on_moved=lambda queue: self._pop.pushed_elsewhere([queue]),
                 on_deleted=self._group_deleted,
             ),
-            resources=ResourceRoutes(groups, settings),
-            inspection=make_inspection(
+            ResourceRoutes(groups, settings),
+            *make_inspection(
                 settings,
                 self._database,
                 traces,
@@ -247,60 +262,44 @@ class Broker:
                 count_messages=lambda: sum(stored().values()),
                 queue_max=self._queue_max,
             ),
-            retention=RetentionRoutes(removals),
-            operations=OperationRoutes(
-                self._operation_store,
-                self._operations,
+            RetentionRoutes(removals),
+            *self._make_operation_routes(),
+            PipelineRoutes(PipelineStore(self._database)),
+            *make_stream_routes(
+                settings,
+                self._database,
+                self._cycles,
+                self._load,
+                wait_s=self._operations.wait_s,
+                on_deleted=self._group_deleted,
+            ),
+            SystemRoutes(
+                self._maintenance,
+                settings,
                 spool_stats=self._spool_stats,
-                pressure=lambda: self._load.pressure.value,
-                on_retry=lambda: self._processor.tell(0),
+                is_down=self._is_down,
             ),
-            aside=self._make_aside(),
-            pipeline=PipelineRoutes(PipelineStore(self._database)),
-            streams=self._make_streams(),
-            system=self._make_system(),
-            health=self._health,
-            metrics=MetricsRoutes(
-                registry,
-                BrokerMetrics(
-                    registry,
-                    pool_use=self._database.pool_use,
-                    spool_stats=self._spool_stats,
-                    faults=self._database.faults,
-                    is_down=self._is_down,
-                    is_maintenance=lambda: self._maintenance.is_push,
-                    stored=stored,
-                ),
-                count_messages=lambda: sum(stored().values()),
-            ),
-            refusals=Refusals(registry),
-        )
+            self._health,
+            metrics,
+            OpenApiRoute(all_specs),
+        ]
+        self.app = App(routes, pop=pop, metrics=metrics, refusals=Refusals(registry))
 
-    def _make_streams(self) -> StreamRoutes:
-        return make_stream_routes(
-            self._settings,
-            self._database,
-            self._cycles,
-            self._load,
-            wait_s=self._operations.wait_s,
-            on_deleted=self._group_deleted,
-        )
-
-    def _make_system(self) -> SystemRoutes:
-        return SystemRoutes(
-            self._maintenance,
-            self._settings,
+    def _make_operation_routes(self) -> tuple[OperationRoutes, AsideRoutes]:
+        operations = OperationRoutes(
+            self._operation_store,
+            self._operations,
             spool_stats=self._spool_stats,
-            is_down=self._is_down,
+            pressure=lambda: self._load.pressure.value,
+            on_retry=lambda: self._processor.tell(0),
         )
-
-    def _make_aside(self) -> AsideRoutes:
-        return AsideRoutes(
+        aside = AsideRoutes(
             self._journal,
             self._operation_store,
             spool_stats=self._spool_stats,
             on_retry=self._retried,
         )
+        return operations, aside
 
     def _count_stored(self, push: PushRoute) -> dict[str, int]:
         """The messages stored so far, by the way they came."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.server.answers.responses import json_answer
+from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso_or_none
-from queenmq.server.routes.admin.queues import parse_page
+from queenmq.server.routing.spec import route
 from queenmq.storage.spool import SpoolStats
 from queenmq.storage.spool.push_journal import AsidePush, SpoolJournal
 from queenmq.storage.stores.operations import PostgresOperationStore
@@ -36,20 +37,18 @@ class AsideRoutes:
         self._spool_stats = spool_stats
         self._on_retry = on_retry
 
+    @route("GET", "/api/v1/operations/aside", wire.AsideList, query=PAGE)
     async def list(self, request: Request) -> Response:
         """A page of what was set aside, oldest first."""
-        limit, offset = parse_page(parse_query(request.scope["query_string"]))
-        found = await self._journal.list_aside(limit=limit, offset=offset)
+        page = parse_page(parse_query(request.scope["query_string"]))
+        found = await self._journal.list_aside(limit=page.limit, offset=page.offset)
         stats = self._spool_stats()
+        records = [_record(one) for one in found]
         return json_answer(
-            {
-                "records": [_record(one) for one in found],
-                "total": stats.aside_records,
-                "bytes": stats.aside_bytes,
-                "pagination": {"limit": limit, "offset": offset},
-            }
+            wire.AsideList(records, stats.aside_records, stats.aside_bytes, pagination=page)
         )
 
+    @route("POST", "/api/v1/operations/retry", wire.OperationsRetried)
     async def retry(self, _: Request) -> Response:
         """Put everything that was set aside here, and every failed operation, back in line."""
         aside = await self._journal.retry_aside()
@@ -58,25 +57,25 @@ class AsideRoutes:
         self._on_retry()
         stopped_by = aside.stopped_by
         return json_answer(
-            {
-                "operations": operations,
-                "retried": aside.retried,
-                "unreadable": aside.unreadable,
-                "remaining": self._spool_stats().aside_records,
-                "error": None if stopped_by is None else str(stopped_by),
-            }
+            wire.OperationsRetried(
+                operations=operations,
+                retried=aside.retried,
+                unreadable=aside.unreadable,
+                remaining=self._spool_stats().aside_records,
+                error=None if stopped_by is None else str(stopped_by),
+            )
         )
 
 
-def _record(one: AsidePush) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "queues": one.queues,
-        "partitions": one.partitions,
-        "itemCount": one.item_count,
-        "size": one.size_bytes,
-        "reason": one.reason,
-        "setAsideAt": iso_or_none(one.set_aside_at),
-        "isReadable": one.item_count is not None,
-        "file": one.file,
-    }
+def _record(one: AsidePush) -> wire.AsideRecord:
+    return wire.AsideRecord(
+        id=one.id,
+        queues=list(one.queues),
+        partitions=list(one.partitions),
+        item_count=one.item_count,
+        size=one.size_bytes,
+        reason=one.reason,
+        set_aside_at=iso_or_none(one.set_aside_at),
+        is_readable=one.item_count is not None,
+        file=one.file,
+    )

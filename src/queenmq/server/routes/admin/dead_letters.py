@@ -15,9 +15,10 @@ from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.checks import check_text, shown
+from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query, parse_time
-from queenmq.server.requests.times import iso_or_none
-from queenmq.server.routes.admin.queues import parse_page
+from queenmq.server.requests.times import iso
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.dead_letters import LetterFilter, LetterStore
 
@@ -25,6 +26,7 @@ _RETRY_MAX = 1_000
 _PURGE_MAX = 10_000
 _PURGE_DEFAULT = 1_000
 _AGE_MAX_S = 2**31 - 1
+_FILTER: dict[str, Any] = {"queue": str, "consumerGroup": str, "partition": str}
 
 
 class DeadLetterRoutes:
@@ -43,6 +45,9 @@ class DeadLetterRoutes:
         self._queue_max = queue_max
         self._on_changed = on_changed
 
+    @route(
+        "GET", "/api/v1/dlq", wire.DeadLetterList, query={**_FILTER, "from": str, "to": str, **PAGE}
+    )
     async def list(self, request: Request) -> Response:
         """A page of dead letters, latest failure first."""
         query = parse_query(request.scope["query_string"])
@@ -53,22 +58,23 @@ class DeadLetterRoutes:
             start=_time(query, "from"),
             end=_time(query, "to"),
         )
-        limit, offset = parse_page(query)
-        rows, total = await self._store.list_letters(which, limit=limit, offset=offset)
-        return json_answer(
-            {
-                "messages": [_dead_letter(row) for row in rows],
-                "total": total,
-                "pagination": {"limit": limit, "offset": offset},
-            }
-        )
+        page = parse_page(query)
+        rows, total = await self._store.list_letters(which, limit=page.limit, offset=page.offset)
+        return json_answer(wire.DeadLetterList([_dead_letter(row) for row in rows], total, page))
 
+    @route(
+        "POST",
+        "/api/v1/dlq/retry",
+        wire.DeadLettersRetried,
+        request=wire.DeadLetterRetryRequest,
+        needs_body=False,
+    )
     async def retry(self, request: Request) -> Response:
         """Push dead letters again, longest dead first, as many as one call may."""
         body = await read_request(
-            request, wire.LetterRetryRequest, default=wire.LetterRetryRequest()
+            request, wire.DeadLetterRetryRequest, default=wire.DeadLetterRetryRequest()
         )
-        which = _which(body.queue, body.consumerGroup, body.partition, body.olderThanSeconds)
+        which = _which(body.queue, body.consumer_group, body.partition, body.older_than_seconds)
         limit = _limit(body.limit, _RETRY_MAX)
         retried = await self._store.retry(which, limit=limit, queue_max=self._queue_max())
         pushed = [one for one in retried if one.outcome != "f"]
@@ -76,15 +82,21 @@ class DeadLetterRoutes:
             self._on_changed(queue)
         refused = len(retried) - len(pushed)
         return json_answer(
-            {
-                "success": True,
-                "retried": sum(one.letters for one in pushed),
-                "pushed": len(pushed),
-                "refused": refused,
-                "remaining": refused > 0 or any(one.has_more for one in retried),
-            }
+            wire.DeadLettersRetried(
+                success=True,
+                retried=sum(one.letters for one in pushed),
+                pushed=len(pushed),
+                refused=refused,
+                remaining=refused > 0 or any(one.has_more for one in retried),
+            )
         )
 
+    @route(
+        "DELETE",
+        "/api/v1/dlq",
+        wire.DeadLettersPurged,
+        query={**_FILTER, "olderThanSeconds": int, "limit": int},
+    )
     async def purge(self, request: Request) -> Response:
         """Forget dead letters, longest dead first, as many as one call may."""
         query = parse_query(request.scope["query_string"])
@@ -97,7 +109,7 @@ class DeadLetterRoutes:
         given = _natural(query, "limit")
         limit = _limit(_PURGE_DEFAULT if given is None else given, _PURGE_MAX)
         purge = await self._store.purge(which, limit=limit)
-        return json_answer({"success": True, "purged": purge.purged, "remaining": purge.has_more})
+        return json_answer(wire.DeadLettersPurged(True, purge.purged, purge.has_more))
 
 
 def _which(
@@ -139,18 +151,18 @@ def _time(query: dict[str, str], field: str) -> datetime | None:
     return parse_time(field, query[field]) if query.get(field) else None
 
 
-def _dead_letter(row: Any) -> dict[str, Any]:
-    return {
-        "id": row["id"],
-        "transactionId": row["transaction_id"],
-        "partitionId": row["partition_id"],
-        "queue": row["queue"],
-        "partition": row["partition"],
-        "consumerGroup": row["consumer_group"],
-        "errorMessage": row["error_message"],
-        "retryCount": row["retry_count"],
-        "data": msgspec.Raw(row["payload"].encode()),
-        "producerSub": row["producer_sub"],
-        "createdAt": iso_or_none(row["created_at"]),
-        "failedAt": iso_or_none(row["failed_at"]),
-    }
+def _dead_letter(row: Any) -> wire.StoredDeadLetter[msgspec.Raw]:
+    return wire.StoredDeadLetter(
+        id=row["id"],
+        transaction_id=row["transaction_id"],
+        partition_id=row["partition_id"],
+        queue=row["queue"],
+        partition=row["partition"],
+        consumer_group=row["consumer_group"],
+        error_message=row["error_message"],
+        retry_count=row["retry_count"],
+        data=msgspec.Raw(row["payload"].encode()),
+        producer_sub=row["producer_sub"],
+        created_at=iso(row["created_at"]),
+        failed_at=iso(row["failed_at"]),
+    )

@@ -14,7 +14,8 @@ from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.checks import check_name, shown
 from queenmq.server.requests.queries import parse_boolean, parse_integer, parse_query, parse_time
-from queenmq.server.routes.hot.transactions import iso
+from queenmq.server.requests.times import iso, iso_or_none
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.groups import GroupStore
 
@@ -24,6 +25,10 @@ _LAG_DEFAULT_S = 3600
 _LAG_MAX_S = 2**31 - 1
 #: Partitions in one answer, worst first.
 _LAGGING_MAX = 10_000
+_TOP = "/api/v1/consumer-groups"
+#: Inside the class `list` is one of its routes.
+_GROUPS, _LAGS = list[wire.ConsumerGroup], list[wire.LaggingPartition]
+_ON_QUEUE = _TOP + "/{group:name}/queues/{queue:name}"
 
 
 class GroupRoutes:
@@ -44,14 +49,14 @@ class GroupRoutes:
         self._on_moved = on_moved
         self._on_deleted = on_deleted
 
+    @route("GET", _TOP, _GROUPS)
     async def list(self, request: Request) -> Response:
         """An element per group and queue; Spark streams stand beside the consumers."""
         groups = [_group(row) for row in await self._store.list_groups()]
         streams = [_stream_group(row) for row in await self._store.list_streams()]
-        return json_answer(
-            sorted(groups + streams, key=lambda one: (one["name"], one["queueName"]))
-        )
+        return json_answer(sorted(groups + streams, key=lambda one: (one.name, one.queue_name)))
 
+    @route("GET", _TOP + "/lagging", _LAGS, query={"minLagSeconds": int})
     async def lagging(self, request: Request) -> Response:
         """The partitions in which a group is behind, worst first."""
         query = parse_query(request.scope["query_string"])
@@ -61,18 +66,20 @@ class GroupRoutes:
         rows = await self._store.list_lagging(lag_s, limit=_LAGGING_MAX)
         return json_answer([_lagging(row) for row in rows])
 
+    @route("GET", _TOP + "/{group:name}", dict[str, wire.GroupQueue])
     async def show(self, request: Request) -> Response:
         """A group's partitions by queue; nothing for a group that nobody knows."""
         group = self._name(request, "group")
-        queues: dict[str, Any] = {}
+        queues: dict[str, wire.GroupQueue] = {}
         for row in await self._store.show_group(group):
-            queue = queues.setdefault(row["queue_name"], {"partitions": []})
-            queue["partitions"].append(_partition(row))
+            queue = queues.setdefault(row["queue_name"], wire.GroupQueue([]))
+            queue.partitions.append(_partition(row))
         for row in await self._store.show_streams(group):
-            queue = queues.setdefault(row["queue_name"], {"partitions": []})
-            queue.setdefault("streams", []).append(_stream(row))
+            queue = queues.setdefault(row["queue_name"], wire.GroupQueue([]))
+            queue.streams = [*(queue.streams or ()), _stream(row)]
         return json_answer(queues)
 
+    @route("DELETE", _TOP + "/{group:name}", wire.GroupDeleted, query={"deleteMetadata": bool})
     async def delete(self, request: Request) -> Response:
         """Forget a group on all queues. One transaction per queue: repeat it if it breaks off."""
         group, deletes_start = self._name(request, "group"), _deletes_start(request)
@@ -80,15 +87,16 @@ class GroupRoutes:
         for queue in await self._store.find_group_queues(group):
             removed += await self._delete(group, queue, deletes_start)
         return json_answer(
-            {
-                "success": True,
-                "consumerGroup": group,
-                "deletedPartitions": removed,
-                "deletedStreams": await self._store.delete_streams(group),
-                "metadataDeleted": deletes_start,
-            }
+            wire.GroupDeleted(
+                success=True,
+                consumer_group=group,
+                deleted_partitions=removed,
+                deleted_streams=await self._store.delete_streams(group),
+                metadata_deleted=deletes_start,
+            )
         )
 
+    @route("DELETE", _ON_QUEUE, wire.GroupDeleted, query={"deleteMetadata": bool})
     async def delete_on_queue(self, request: Request) -> Response:
         """Forget a group on one queue."""
         if b"/partitions/" in request.scope["raw_path"]:
@@ -101,13 +109,13 @@ class GroupRoutes:
         deletes_start = _deletes_start(request)
         removed = await self._delete(group, queue, deletes_start)
         return json_answer(
-            {
-                "success": True,
-                "consumerGroup": group,
-                "queueName": queue,
-                "deletedPartitions": removed,
-                "metadataDeleted": deletes_start,
-            }
+            wire.GroupDeleted(
+                success=True,
+                consumer_group=group,
+                queue_name=queue,
+                deleted_partitions=removed,
+                metadata_deleted=deletes_start,
+            )
         )
 
     async def _delete(self, group: str, queue: str, deletes_start: bool) -> int:
@@ -117,23 +125,33 @@ class GroupRoutes:
         self._on_moved(queue)
         return removed
 
+    @route(
+        "POST",
+        _TOP + "/{group:name}/subscription",
+        wire.GroupStartChanged,
+        request=wire.GroupStartRequest,
+    )
     async def set_start(self, request: Request) -> Response:
         """Change the start that is remembered for a group; its cursors stay."""
         group = self._name(request, "group")
         body = await read_request(request, wire.GroupStartRequest)
-        time = parse_time("subscriptionTimestamp", body.subscriptionTimestamp)
+        time = parse_time("subscriptionTimestamp", body.subscription_timestamp)
         changed = await self._store.set_start(group, time)
         for queue in await self._store.find_group_queues(group) if changed else ():
             self._on_moved(queue)
         return json_answer(
-            {
-                "success": True,
-                "consumerGroup": group,
-                "newTimestamp": iso(time),
-                "rowsUpdated": changed,
-            }
+            wire.GroupStartChanged(
+                success=True, consumer_group=group, new_timestamp=iso(time), rows_updated=changed
+            )
         )
 
+    @route(
+        "POST",
+        _ON_QUEUE + "/seek",
+        wire.GroupMoved,
+        request=wire.SeekRequest,
+        needs_body=False,
+    )
     async def seek(self, request: Request) -> Response:
         """Move a group on a queue to a time or to the end."""
         group, queue = self._name(request, "group"), self._name(request, "queue")
@@ -144,16 +162,17 @@ class GroupRoutes:
             raise NotFound(f"queue {shown(queue)} does not exist; check its name")
         self._on_moved(queue)
         return json_answer(
-            {
-                "success": True,
-                "consumerGroup": group,
-                "queueName": queue,
-                "seekToEnd": time is None,
-                "targetTimestamp": _iso(time),
-                "partitionsUpdated": len(moved),
-            }
+            wire.GroupMoved(
+                success=True,
+                consumer_group=group,
+                queue_name=queue,
+                seek_to_end=time is None,
+                target_timestamp=iso_or_none(time),
+                partitions_updated=len(moved),
+            )
         )
 
+    @route("POST", _ON_QUEUE + "/partitions/{partition:name}/seek", wire.GroupMovedInPartition)
     async def seek_partition(self, request: Request) -> Response:
         """Move a group to the end of one partition."""
         group, queue = self._name(request, "group"), self._name(request, "queue")
@@ -166,14 +185,14 @@ class GroupRoutes:
             )
         self._on_moved(queue)
         return json_answer(
-            {
-                "success": True,
-                "consumerGroup": group,
-                "queueName": queue,
-                "partitionName": partition,
-                "updated": bool(moved),
-                "cursorMovedTo": _iso(moved[0][1]) if moved else None,
-            }
+            wire.GroupMovedInPartition(
+                success=True,
+                consumer_group=group,
+                queue_name=queue,
+                partition_name=partition,
+                updated=bool(moved),
+                cursor_moved_to=iso_or_none(moved[0][1]) if moved else None,
+            )
         )
 
     def _name(self, request: Request, part: str) -> str:
@@ -188,94 +207,88 @@ def _deletes_start(request: Request) -> bool:
 
 
 def _target(body: wire.SeekRequest) -> datetime | None:
-    if body.toEnd and body.timestamp is not None:
+    if body.to_end and body.timestamp is not None:
         raise InvalidRequest(
             f"timestamp {shown(body.timestamp)} stands beside toEnd; send one of the two"
         )
     if body.timestamp is not None:
         return parse_time("timestamp", body.timestamp)
-    if not body.toEnd:
+    if not body.to_end:
         raise InvalidRequest("toEnd or timestamp is required; send toEnd true, or an ISO 8601 time")
     return None
 
 
-def _iso(time: datetime | None) -> str | None:
-    return iso(time) if time is not None else None
-
-
-def _group(row: Any) -> dict[str, Any]:
+def _group(row: Any) -> wire.ConsumerGroup:
     lag_s = row["max_time_lag"]
     state = "Lagging" if lag_s > _LAGGING_S else "Stable"
-    return {
-        "name": row["consumer_group"],
-        "topics": [row["queue_name"]],
-        "queueName": row["queue_name"],
-        "members": row["members"],
-        "partitionsWithLag": row["partitions_with_lag"],
-        "totalLag": row["total_lag"],
-        "maxTimeLag": lag_s,
-        "state": state if row["members"] or row["has_partitions"] else "Dead",
-        "subscriptionMode": row["subscription_mode"],
-        "subscriptionTimestamp": _iso(row["subscription_timestamp"]),
-        "subscriptionCreatedAt": _iso(row["subscription_created_at"]),
-        "kind": "consumer",
-    }
+    return wire.ConsumerGroup(
+        name=row["consumer_group"],
+        topics=[row["queue_name"]],
+        queue_name=row["queue_name"],
+        members=row["members"],
+        partitions_with_lag=row["partitions_with_lag"],
+        total_lag=row["total_lag"],
+        max_time_lag=lag_s,
+        state=state if row["members"] or row["has_partitions"] else "Dead",
+        subscription_mode=row["subscription_mode"],
+        subscription_timestamp=iso_or_none(row["subscription_timestamp"]),
+        subscription_created_at=iso_or_none(row["subscription_created_at"]),
+        kind="consumer",
+    )
 
 
-def _stream_group(row: Any) -> dict[str, Any]:
+def _stream_group(row: Any) -> wire.ConsumerGroup:
     """Streams have neither cursors nor a remembered start: their checkpoint has their position."""
     lag_s = row["max_time_lag"]
-    return {
-        "name": row["consumer_group"],
-        "topics": [row["queue_name"]],
-        "queueName": row["queue_name"],
-        "members": row["members"],
-        "partitionsWithLag": None,
-        "totalLag": row["total_lag"],
-        "maxTimeLag": lag_s,
-        "state": "Lagging" if lag_s > _LAGGING_S else "Stable",
-        "subscriptionMode": None,
-        "subscriptionTimestamp": None,
-        "subscriptionCreatedAt": None,
-        "kind": "spark",
-        "updatedAt": _iso(row["updated_at"]),
-    }
+    return wire.ConsumerGroup(
+        name=row["consumer_group"],
+        topics=[row["queue_name"]],
+        queue_name=row["queue_name"],
+        members=row["members"],
+        partitions_with_lag=None,
+        total_lag=row["total_lag"],
+        max_time_lag=lag_s,
+        state="Lagging" if lag_s > _LAGGING_S else "Stable",
+        subscription_mode=None,
+        subscription_timestamp=None,
+        subscription_created_at=None,
+        kind="spark",
+        updated_at=iso_or_none(row["updated_at"]),
+    )
 
 
-def _stream(row: Any) -> dict[str, Any]:
-    return {
-        "queryId": row["query_id"],
-        "position": row["position"],
-        "offsetLag": row["offset_lag"],
-        "timeLagSeconds": row["time_lag_seconds"],
-        "updatedAt": _iso(row["updated_at"]),
-    }
+def _stream(row: Any) -> wire.GroupStream:
+    return wire.GroupStream(
+        query_id=row["query_id"],
+        position=row["position"],
+        offset_lag=row["offset_lag"],
+        time_lag_seconds=row["time_lag_seconds"],
+        updated_at=iso(row["updated_at"]),
+    )
 
 
-def _lagging(row: Any) -> dict[str, Any]:
-    return {
-        "consumer_group": row["consumer_group"],
-        "queue_name": row["queue_name"],
-        "partition_name": row["partition_name"],
-        "partition_id": row["partition_id"],
-        # Leases know no names.
-        "worker_id": None,
-        "offset_lag": row["offset_lag"],
-        "time_lag_seconds": row["time_lag_seconds"],
-        "lag_hours": round(row["time_lag_seconds"] / 3600, 2),
-        "oldest_unconsumed_at": _iso(row["oldest_at"]),
-        "last_consumed_at": _iso(row["last_consumed_at"]),
-        "kind": row["kind"],
-    }
+def _lagging(row: Any) -> wire.LaggingPartition:
+    # Leases know no names, so there is no worker.
+    return wire.LaggingPartition(
+        consumer_group=row["consumer_group"],
+        queue_name=row["queue_name"],
+        partition_name=row["partition_name"],
+        partition_id=row["partition_id"],
+        offset_lag=row["offset_lag"],
+        time_lag_seconds=row["time_lag_seconds"],
+        lag_hours=round(row["time_lag_seconds"] / 3600, 2),
+        oldest_unconsumed_at=iso_or_none(row["oldest_at"]),
+        last_consumed_at=iso_or_none(row["last_consumed_at"]),
+        kind=row["kind"],
+    )
 
 
-def _partition(row: Any) -> dict[str, Any]:
-    return {
-        "partition": row["partition_name"],
-        "workerId": None,
-        "lastConsumedAt": _iso(row["last_consumed_at"]),
-        "totalConsumed": row["total_consumed"],
-        "offsetLag": row["offset_lag"],
-        "timeLagSeconds": row["time_lag_seconds"],
-        "leaseActive": row["is_leased"],
-    }
+def _partition(row: Any) -> wire.GroupPartition:
+    return wire.GroupPartition(
+        partition=row["partition_name"],
+        last_consumed_at=iso_or_none(row["last_consumed_at"]),
+        total_consumed=row["total_consumed"],
+        offset_lag=row["offset_lag"],
+        time_lag_seconds=row["time_lag_seconds"],
+        lease_active=row["is_leased"],
+    )

@@ -9,16 +9,19 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.errors import Conflict, InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.requests.checks import check_text, check_uuid, shown
+from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
-from queenmq.server.routes.admin.queues import parse_page
-from queenmq.server.routes.hot.transactions import iso
+from queenmq.server.requests.times import iso, iso_or_none
+from queenmq.server.routing.spec import route
 from queenmq.storage.spool import SpoolStats
 from queenmq.storage.stores.operations import PostgresOperationStore
 
+_ONE = "/api/v1/operations/{operation_id}"
 _STATUSES = ("pending", "processing", "completed", "failed", "discarded")
 #: By action: the statuses it changes, as settle_operation says, and that rule in words.
 _SETTLED = {
@@ -48,6 +51,7 @@ class OperationRoutes:
         self._pressure = pressure
         self._on_retry = on_retry
 
+    @route("GET", "/api/v1/operations/stats", wire.OperationStats)
     async def stats(self, request: Request) -> Response:
         """Counts by status, and what this broker has set aside."""
         rows = {row["status"]: row for row in await self._store.stats()}
@@ -55,16 +59,22 @@ class OperationRoutes:
         self._metrics.measured(waiting)
         aside = self._spool_stats()
         return json_answer(
-            {
-                "depth": waiting.operations,
-                "oldestAgeSeconds": waiting.oldest_s,
-                "drainRate": self._metrics.drain_rate,
-                "pressure": self._pressure(),
-                "aside": {"records": aside.aside_records, "bytes": aside.aside_bytes},
-                "byStatus": {status: _counts(rows.get(status)) for status in _STATUSES},
-            }
+            wire.OperationStats(
+                depth=waiting.operations,
+                oldest_age_seconds=waiting.oldest_s,
+                drain_rate=self._metrics.drain_rate,
+                pressure=self._pressure(),
+                aside=wire.AsideCounts(aside.aside_records, aside.aside_bytes),
+                by_status={status: _counts(rows.get(status)) for status in _STATUSES},
+            )
         )
 
+    @route(
+        "GET",
+        "/api/v1/operations",
+        wire.OperationList,
+        query={"status": str, "queue": str, **PAGE},
+    )
     async def list(self, request: Request) -> Response:
         """A page of operations, newest first."""
         query = parse_query(request.scope["query_string"])
@@ -72,16 +82,11 @@ class OperationRoutes:
         if status is not None and status not in _STATUSES:
             raise InvalidRequest(f"status {shown(status)} is unknown; use one of {_STATUSES}")
         queue = check_text("queue", query.get("queue")) or None
-        limit, offset = parse_page(query)
-        rows, total = await self._store.list(status, queue, limit=limit, offset=offset)
-        return json_answer(
-            {
-                "operations": [_operation(row) for row in rows],
-                "total": total,
-                "pagination": {"limit": limit, "offset": offset},
-            }
-        )
+        page = parse_page(query)
+        rows, total = await self._store.list(status, queue, limit=page.limit, offset=page.offset)
+        return json_answer(wire.OperationList([_operation(row) for row in rows], total, page))
 
+    @route("GET", _ONE, wire.Operation)
     async def show(self, request: Request) -> Response:
         """One operation, with a result per item once it is completed."""
         operation_id = check_uuid("operationId", request.path_params["operation_id"])
@@ -90,12 +95,14 @@ class OperationRoutes:
             raise _unknown(operation_id)
         return json_answer(_operation(row))
 
+    @route("POST", _ONE + "/retry", wire.OperationDecided)
     async def retry(self, request: Request) -> Response:
         """Let a failed operation run again."""
         answer = await self._settle(request, "retry", "pending")
         self._on_retry()
         return answer
 
+    @route("POST", _ONE + "/discard", wire.OperationDecided)
     async def discard(self, request: Request) -> Response:
         """Drop an operation that is not stored yet, with what it would have pushed."""
         return await self._settle(request, "discard", "discarded")
@@ -108,50 +115,41 @@ class OperationRoutes:
         allowed, rule = _SETTLED[action]
         if status not in allowed:
             raise Conflict(f"operation {operation_id} is {status}; {rule}")
-        return json_answer({"id": str(operation_id), "status": becomes})
+        return json_answer(wire.OperationDecided(str(operation_id), becomes))
 
 
 def _unknown(operation_id: object) -> NotFound:
     return NotFound(f"operation {operation_id} does not exist; completed ones are kept for an hour")
 
 
-def _counts(row: Mapping[str, Any] | None) -> dict[str, Any]:
+def _counts(row: Mapping[str, Any] | None) -> wire.OperationCounts:
     if row is None:
-        return {"operations": 0, "items": 0, "bytes": 0, "oldestAgeSeconds": None}
-    return {
-        "operations": row["operations"],
-        "items": row["items"],
-        "bytes": row["bytes"],
-        "oldestAgeSeconds": row["oldest_s"],
-    }
+        return wire.OperationCounts(0, 0, 0, None)
+    return wire.OperationCounts(row["operations"], row["items"], row["bytes"], row["oldest_s"])
 
 
-def _operation(row: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(row: Mapping[str, Any]) -> wire.Operation:
     result = row["result"]
-    return {
-        "id": str(row["id"]),
-        "type": row["operation_type"],
-        "queue": row["queue_name"],
-        "partition": row["partition_name"],
-        "seq": row["seq"],
-        "priority": row["priority"],
-        "itemCount": row["item_count"],
-        "size": row["estimated_size"],
-        "reason": row["reason"],
-        "status": row["status"],
-        "isBlocking": row["is_blocking"],
-        "createdAt": iso(row["created_at"]),
-        "processingStartedAt": _time(row["processing_started_at"]),
-        "processedAt": _time(row["processed_at"]),
-        "claimedBy": row["claimed_by_worker"],
-        "timeoutSeconds": row["timeout_seconds"],
-        "retryCount": row["retry_count"],
-        "maxRetries": row["max_retries"],
-        "error": row["error_message"],
-        "lastErrorAt": _time(row["last_error_at"]),
-        "result": None if result is None else msgspec.Raw(result.encode()),
-    }
-
-
-def _time(value: Any) -> str | None:
-    return None if value is None else iso(value)
+    return wire.Operation(
+        id=str(row["id"]),
+        type=row["operation_type"],
+        queue=row["queue_name"],
+        partition=row["partition_name"],
+        seq=row["seq"],
+        priority=row["priority"],
+        item_count=row["item_count"],
+        size=row["estimated_size"],
+        reason=row["reason"],
+        status=row["status"],
+        is_blocking=row["is_blocking"],
+        created_at=iso(row["created_at"]),
+        processing_started_at=iso_or_none(row["processing_started_at"]),
+        processed_at=iso_or_none(row["processed_at"]),
+        claimed_by=row["claimed_by_worker"],
+        timeout_seconds=row["timeout_seconds"],
+        retry_count=row["retry_count"],
+        max_retries=row["max_retries"],
+        error=row["error_message"],
+        last_error_at=iso_or_none(row["last_error_at"]),
+        result=None if result is None else msgspec.Raw(result.encode()),
+    )

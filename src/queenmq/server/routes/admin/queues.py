@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from queenmq import wire
-from queenmq.errors import InvalidRequest, NotFound
+from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.checks import check_name, shown
-from queenmq.server.requests.queries import parse_integer, parse_path, parse_query
+from queenmq.server.requests.queries import parse_path, parse_query
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.admin import AdminStore
 
-#: Elements of one list.
-PAGE_MAX = 10_000
-_OFFSET_MAX = 2**31 - 1
 _QUEUES = b"/api/v1/resources/queues/"
-PARTITIONS = b"/partitions/"
+_PARTITIONS = b"/partitions/"
+_QUEUE = "/api/v1/resources/queues/{queue:name}"
+
+
+def _names_partition(scope: Scope) -> bool:
+    """Tell a partition below a queue from a queue whose name has an escaped slash."""
+    return scope["method"] == "DELETE" and _PARTITIONS in scope["raw_path"]
 
 
 class QueueRoutes:
@@ -33,6 +37,7 @@ class QueueRoutes:
         self._settings = settings
         self._on_changed = on_changed
 
+    @route("POST", "/api/v1/configure", wire.QueueConfigured, request=wire.ConfigureRequest)
     async def configure(self, request: Request) -> Response:
         """Create a queue or replace all its options; echoes them."""
         body = await read_request(request, wire.ConfigureRequest)
@@ -42,34 +47,43 @@ class QueueRoutes:
         for field, value in (("namespace", namespace), ("task", task)):
             if value:
                 check_name(field, value, length_max=length_max)
-        options = msgspec.to_builtins(body.options or wire.QueueOptions())
-        queue_id, partition_id = await self._store.configure_queue(name, namespace, task, options)
+        options = body.options or wire.QueueOptions()
+        queue_id, partition_id = await self._store.configure_queue(
+            name, namespace, task, dict(options)
+        )
         self._on_changed(name)
         return json_answer(
-            {
-                "configured": True,
-                "queueId": str(queue_id),
-                "partitionId": str(partition_id),
-                "queue": name,
-                "namespace": namespace,
-                "task": task,
-                "options": options,
-            }
+            wire.QueueConfigured(
+                configured=True,
+                queue_id=str(queue_id),
+                partition_id=str(partition_id),
+                queue=name,
+                namespace=namespace,
+                task=task,
+                options=options,
+            )
         )
 
+    @route("DELETE", _QUEUE, wire.QueueDeleted)
     async def delete(self, request: Request) -> Response:
         """Remove a queue; also an answer of success when there was none."""
         name = request.path_params["queue"]
         check_name("queue", name, length_max=self._settings.max_name_length)
         existed = await self._store.delete_queue(name)
         self._on_changed(name)
-        return json_answer({"deleted": True, "queue": name, "existed": existed})
+        return json_answer(wire.QueueDeleted(deleted=True, queue=name, existed=existed))
 
+    @route(
+        "DELETE",
+        _QUEUE + "/partitions/{partition:name}",
+        wire.PartitionDeleted,
+        when=_names_partition,
+    )
     async def delete_partition(self, request: Request) -> Response:
         """Remove a partition of a queue."""
         # By the path as it came: a slash inside a name is an escaped one.
         path: bytes = request.scope["raw_path"].removeprefix(_QUEUES)
-        queue, partition = (parse_path(part) for part in path.split(PARTITIONS, 1))
+        queue, partition = (parse_path(part) for part in path.split(_PARTITIONS, 1))
         check_name("queue", queue, length_max=self._settings.max_name_length)
         check_name("partition", partition, length_max=self._settings.max_name_length)
         existed = await self._store.delete_partition(queue, partition)
@@ -79,8 +93,11 @@ class QueueRoutes:
                 f"partition {shown(partition)} of queue {shown(queue)} does not exist;"
                 " check its name"
             )
-        return json_answer({"deleted": True, "queue": queue, "partition": partition})
+        return json_answer(wire.PartitionDeleted(deleted=True, queue=queue, partition=partition))
 
+    @route(
+        "DELETE", "/api/v1/queues/{queue:name}/clear", wire.QueueCleared, query={"partition": str}
+    )
     async def clear(self, request: Request) -> Response:
         """Drop all messages of a queue or of one partition."""
         name = request.path_params["queue"]
@@ -93,19 +110,7 @@ class QueueRoutes:
             what = f"partition {shown(partition)} of queue" if partition is not None else "queue"
             raise NotFound(f"{what} {shown(name)} does not exist; check its name")
         return json_answer(
-            {"success": True, "queue": name, "partition": partition, "messagesDeleted": removed}
+            wire.QueueCleared(
+                success=True, queue=name, partition=partition, messages_deleted=removed
+            )
         )
-
-
-def parse_page(
-    query: dict[str, str], *, default: int = 100, limit_max: int = PAGE_MAX
-) -> tuple[int, int]:
-    """Limit and offset of a list."""
-    return _page(query, "limit", default, limit_max), _page(query, "offset", 0, _OFFSET_MAX)
-
-
-def _page(query: dict[str, str], field: str, default: int, largest: int) -> int:
-    number = parse_integer(query, field, default)
-    if not 0 <= number <= largest:
-        raise InvalidRequest(f"{field} {number} is out of range; use 0 to {largest}")
-    return number

@@ -8,13 +8,15 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer
-from queenmq.server.answers.status_answers import COUNTERS, counters_of
+from queenmq.server.answers.status_answers import COUNTERS, counters_of, summary_of
 from queenmq.server.requests.checks import check_name, check_text, shown
+from queenmq.server.requests.pages import PAGE, PAGE_MAX, parse_page
 from queenmq.server.requests.queries import parse_query
-from queenmq.server.routes.admin.queues import PAGE_MAX, parse_page
-from queenmq.server.routes.hot.transactions import iso
+from queenmq.server.requests.times import iso, iso_or_none
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.groups import GroupStore
 
@@ -26,14 +28,16 @@ class ResourceRoutes:
         self._store = store
         self._settings = settings
 
+    @route("GET", "/api/v1/resources/queues", wire.QueueList, query={"search": str, **PAGE})
     async def queues(self, request: Request) -> Response:
         """All queues, newest first."""
         query = parse_query(request.scope["query_string"])
         search = check_text("search", query.get("search")) or None
-        limit, offset = parse_page(query, default=PAGE_MAX)
-        rows = await self._store.list_queues(search, limit=limit, offset=offset)
-        return json_answer({"queues": [_queue(row) for row in rows]})
+        page = parse_page(query, default=PAGE_MAX)
+        rows = await self._store.list_queues(search, limit=page.limit, offset=page.offset)
+        return json_answer(wire.QueueList([summary_of(row) for row in rows]))
 
+    @route("GET", "/api/v1/resources/queues/{queue:name}", wire.QueueDetail)
     async def queue(self, request: Request) -> Response:
         """One queue with its partitions."""
         name = request.path_params["queue"]
@@ -44,55 +48,46 @@ class ResourceRoutes:
         queue, rows = found
         partitions = [_partition(row) for row in rows]
         totals = {
-            name: sum(partition["stats"][name] for partition in partitions) for name in COUNTERS
+            name: sum(getattr(partition.stats, name) for partition in partitions)
+            for name in COUNTERS
         }
-        options = msgspec.Raw(queue["options"].encode())
         return json_answer(
-            {**_head(queue), "options": options, "partitions": partitions, "totals": totals}
+            wire.QueueDetail(
+                id=str(queue["id"]),
+                name=queue["name"],
+                namespace=queue["namespace"],
+                task=queue["task"],
+                created_at=iso(queue["created_at"]),
+                options=msgspec.json.decode(queue["options"], type=wire.QueueOptions),
+                partitions=partitions,
+                totals=wire.Counters(**totals),
+            )
         )
 
+    @route("GET", "/api/v1/resources/namespaces", wire.NamespaceList)
     async def namespaces(self, request: Request) -> Response:
         """The namespaces that queues name."""
         rows = await self._store.list_namespaces()
-        return json_answer({"namespaces": [_sum("namespace", row) for row in rows]})
+        return json_answer(wire.NamespaceList([wire.Namespace(*_sum(row)) for row in rows]))
 
+    @route("GET", "/api/v1/resources/tasks", wire.TaskList)
     async def tasks(self, request: Request) -> Response:
         """The tasks that queues name."""
         rows = await self._store.list_tasks()
-        return json_answer({"tasks": [_sum("task", row) for row in rows]})
+        return json_answer(wire.TaskList([wire.Task(*_sum(row)) for row in rows]))
 
 
-def _head(row: Any) -> dict[str, Any]:
-    return {
-        "id": str(row["id"]),
-        "name": row["name"],
-        "namespace": row["namespace"],
-        "task": row["task"],
-        "createdAt": iso(row["created_at"]),
-    }
+def _partition(row: Any) -> wire.Partition:
+    return wire.Partition(
+        id=row["id"],
+        name=row["name"],
+        created_at=iso(row["created_at"]),
+        stats=counters_of(row),
+        oldest_message=iso_or_none(row["oldest_at"]),
+        newest_message=iso_or_none(row["newest_at"]),
+    )
 
 
-def _queue(row: Any) -> dict[str, Any]:
-    counts = {name: row[name] for name in ("total", "pending", "processing")}
-    return {**_head(row), "partitions": row["partitions"], "messages": counts}
-
-
-def _partition(row: Any) -> dict[str, Any]:
-    oldest, newest = row["oldest_at"], row["newest_at"]
-    return {
-        "id": row["id"],
-        "name": row["name"],
-        "createdAt": iso(row["created_at"]),
-        "stats": counters_of(row),
-        "oldestMessage": iso(oldest) if oldest is not None else None,
-        "newestMessage": iso(newest) if newest is not None else None,
-    }
-
-
-def _sum(field: str, row: Any) -> dict[str, Any]:
-    return {
-        field: row["name"],
-        "queues": row["queues"],
-        "partitions": row["partitions"],
-        "messages": {"total": row["total"], "pending": row["pending"]},
-    }
+def _sum(row: Any) -> tuple[str, int, int, wire.PendingCounts]:
+    counts = wire.PendingCounts(row["total"], row["pending"])
+    return row["name"], row["queues"], row["partitions"], counts

@@ -8,12 +8,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.requests.checks import check_text
 from queenmq.server.requests.queries import parse_query, parse_time
-from queenmq.server.routes.hot.transactions import iso
+from queenmq.server.requests.times import iso
+from queenmq.server.routing.spec import route
 from queenmq.storage.stores.retention import RetentionStore
 
 #: The width of a point in minutes, by the length of the time range that it is good for.
@@ -26,12 +28,6 @@ _WIDTHS = (
 _WIDEST = 360
 #: Of a request that names no time.
 _RANGE = timedelta(hours=1)
-#: Names in the answer, and the columns.
-_COUNTERS = {
-    "retentionMsgs": "retention_messages",
-    "completedRetentionMsgs": "completed_messages",
-    "evictionMsgs": "evicted_messages",
-}
 
 
 class RetentionRoutes:
@@ -40,6 +36,12 @@ class RetentionRoutes:
     def __init__(self, store: RetentionStore) -> None:
         self._store = store
 
+    @route(
+        "GET",
+        "/api/v1/analytics/retention",
+        wire.RetentionHistory,
+        query={"from": str, "to": str, "queue": str},
+    )
     async def show(self, request: Request) -> Response:
         """Removed messages by time and rule."""
         query = parse_query(request.scope["query_string"])
@@ -52,16 +54,17 @@ class RetentionRoutes:
             queue=check_text("queue", query.get("queue")) or None,
         )
         series = [_point(row) for row in rows]
+        totals = {
+            name: sum(getattr(point, name) for point in series)
+            for name in wire.RetentionTotals.__struct_fields__
+        }
         return json_answer(
-            {
-                "timeRange": {"from": iso(start), "to": iso(end)},
-                "bucketMinutes": minutes,
-                "series": series,
-                "totals": {
-                    name: sum(point[name] for point in series)
-                    for name in (*_COUNTERS, "totalMsgs", "eventCount")
-                },
-            }
+            wire.RetentionHistory(
+                time_range=wire.TimeRange(iso(start), iso(end)),
+                bucket_minutes=minutes,
+                series=series,
+                totals=wire.RetentionTotals(**totals),
+            )
         )
 
 
@@ -76,11 +79,6 @@ def _time_range(query: dict[str, str]) -> tuple[datetime, datetime]:
     return start, end
 
 
-def _point(row: Any) -> dict[str, Any]:
-    counts = {name: row[column] for name, column in _COUNTERS.items()}
-    return {
-        "bucket": iso(row["bucket"]),
-        **counts,
-        "totalMsgs": sum(counts.values()),
-        "eventCount": row["events"],
-    }
+def _point(row: Any) -> wire.RetentionPoint:
+    counts = row["retention_messages"], row["completed_messages"], row["evicted_messages"]
+    return wire.RetentionPoint(iso(row["bucket"]), *counts, sum(counts), row["events"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,8 +10,12 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.engine.maintenance import POP_SWITCH, PUSH_SWITCH, Maintenance
 from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.spool import SpoolStats
+
+_PUSHES = "/api/v1/system/maintenance"
+_POPS = "/api/v1/system/maintenance/pop"
 
 
 class SystemRoutes:
@@ -31,17 +34,21 @@ class SystemRoutes:
         self._spool_stats = spool_stats
         self._is_down = is_down
 
+    @route("GET", _PUSHES, wire.MaintenanceState)
     async def show(self, request: Request) -> Response:
         """Both switches, and what the spool of this broker holds."""
+        stats = self._spool_stats()
         return json_answer(
-            {
-                "maintenanceMode": self._maintenance.is_push,
-                "popMaintenanceMode": self._maintenance.is_pop,
-                **self._buffer(),
-                "bufferStats": self._stats(),
-            }
+            wire.MaintenanceState(
+                maintenance_mode=self._maintenance.is_push,
+                pop_maintenance_mode=self._maintenance.is_pop,
+                buffered_messages=stats.pending_records,
+                buffer_healthy=not stats.aside_records,
+                buffer_stats=self._buffer(stats),
+            )
         )
 
+    @route("POST", _PUSHES, wire.MaintenanceSwitched, request=wire.SwitchRequest)
     async def switch(self, request: Request) -> Response:
         """Buffer pushes on disk, or stop doing so and drain them."""
         body = await read_request(request, wire.SwitchRequest)
@@ -51,39 +58,43 @@ class SystemRoutes:
             if body.enabled
             else "maintenance mode is off: kept pushes are being stored"
         )
-        answer = {"maintenanceMode": body.enabled, **self._buffer(), "message": message}
-        return json_answer(answer)
+        stats = self._spool_stats()
+        return json_answer(
+            wire.MaintenanceSwitched(
+                maintenance_mode=body.enabled,
+                buffered_messages=stats.pending_records,
+                buffer_healthy=not stats.aside_records,
+                message=message,
+            )
+        )
 
+    @route("GET", _POPS, wire.PopMaintenance)
     async def show_pop(self, request: Request) -> Response:
         """Whether pops are paused."""
         return json_answer(_pop_answer(self._maintenance.is_pop))
 
+    @route("POST", _POPS, wire.PopMaintenance, request=wire.SwitchRequest)
     async def switch_pop(self, request: Request) -> Response:
         """Pause all pops, or serve them again."""
         body = await read_request(request, wire.SwitchRequest)
         await self._maintenance.switch(POP_SWITCH, body.enabled)
         return json_answer(_pop_answer(body.enabled))
 
-    def _buffer(self) -> dict[str, Any]:
-        stats = self._spool_stats()
-        return {"bufferedMessages": stats.pending_records, "bufferHealthy": not stats.aside_records}
-
-    def _stats(self) -> dict[str, Any]:
-        stats = self._spool_stats()
-        return {
-            "pendingCount": stats.pending_records,
-            "failedCount": stats.aside_records,
-            "dbHealthy": not self._is_down(),
-            "failedFiles": {
-                "count": stats.aside_records,
-                "totalBytes": stats.aside_bytes,
-                "totalMB": round(stats.aside_bytes / 2**20, 3),
-                "failoverCount": stats.aside_records,
-                "qos0Count": 0,
-            },
-        }
+    def _buffer(self, stats: SpoolStats) -> wire.BufferState:
+        return wire.BufferState(
+            pending_count=stats.pending_records,
+            failed_count=stats.aside_records,
+            db_healthy=not self._is_down(),
+            failed_files=wire.FailedFiles(
+                count=stats.aside_records,
+                total_bytes=stats.aside_bytes,
+                total_mb=round(stats.aside_bytes / 2**20, 3),
+                failover_count=stats.aside_records,
+                qos0_count=0,
+            ),
+        )
 
 
-def _pop_answer(is_paused: bool) -> dict[str, Any]:
+def _pop_answer(is_paused: bool) -> wire.PopMaintenance:
     message = "pops are paused: every pop answers empty" if is_paused else "pops are served"
-    return {"popMaintenanceMode": is_paused, "message": message}
+    return wire.PopMaintenance(pop_maintenance_mode=is_paused, message=message)

@@ -21,6 +21,7 @@ from queenmq.server.requests.checks import (
     check_uuid,
 )
 from queenmq.server.routes.hot.pop import PopRoute
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 
 #: Stands for a lease id that is not even a UUID: given, and certainly not the live one.
@@ -30,10 +31,10 @@ NO_SUCH_LEASE = UUID(int=0)
 def to_ack_item(item: wire.AckItem, consumer_group: str, *, length_max: int) -> AckItem:
     """One checked ack."""
     return AckItem(
-        partition_id=check_uuid("partitionId", item.partitionId),
+        partition_id=check_uuid("partitionId", item.partition_id),
         consumer_group=consumer_group,
-        transaction_id=check_name("transactionId", item.transactionId, length_max=length_max),
-        lease_id=(parse_uuid(item.leaseId) or NO_SUCH_LEASE) if item.leaseId else None,
+        transaction_id=check_name("transactionId", item.transaction_id, length_max=length_max),
+        lease_id=(parse_uuid(item.lease_id) or NO_SUCH_LEASE) if item.lease_id else None,
         status=check_text("status", item.status) or "completed",
         error=check_text("error", item.error),
     )
@@ -42,7 +43,7 @@ def to_ack_item(item: wire.AckItem, consumer_group: str, *, length_max: int) -> 
 def _encode(items: Sequence[AckItem], results: Sequence[AckResult]) -> bytes:
     return wire.encode(
         [
-            wire.AckAnswer(
+            wire.AckResult(
                 index, item.transaction_id, result.success, result.error, result.queue_name,
                 result.partition_name, result.lease_released, result.dlq,
             )
@@ -62,18 +63,32 @@ class AckRoute:
         self._load = load
         self._settings = settings
 
+    @route(
+        "POST",
+        "/api/v1/ack",
+        list[wire.AckResult],
+        request=wire.AckRequest,
+        is_hot=True,
+    )
     def one(self, exchange: Exchange) -> None:
         """Ack one message; the answer is an array of one."""
         self._load.admit(OperationType.ACK_SINGLE)
         request = wire.decode(exchange.body, wire.AckRequest)
         length_max = self._settings.max_name_length
-        group = check_group(request.consumerGroup, length_max=length_max)
+        group = check_group(request.consumer_group, length_max=length_max)
         items = [to_ack_item(request, group, length_max=length_max)]
         exchange.follow(
             self._service.ack(items),
             lambda results: exchange.answer(200, _encode(items, results)),
         )
 
+    @route(
+        "POST",
+        "/api/v1/ack/batch",
+        list[wire.AckResult] | wire.AckedAndPopped,
+        request=wire.AckBatchRequest,
+        is_hot=True,
+    )
     def batch(self, exchange: Exchange) -> None:
         """Ack many messages of one group, and pop what comes after them if that is asked."""
         self._load.admit(OperationType.ACK_BATCH)
@@ -87,7 +102,7 @@ class AckRoute:
             "acknowledgments", len(request.acknowledgments), count_max=self._settings.max_items
         )
         length_max = self._settings.max_name_length
-        group = check_group(request.consumerGroup, length_max=length_max)
+        group = check_group(request.consumer_group, length_max=length_max)
         items = [to_ack_item(one, group, length_max=length_max) for one in request.acknowledgments]
         if request.next is not None:
             exchange.run(self._with_next(exchange, items, self._pops.parse_next(request.next)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from queenmq import wire
 from queenmq.clock import now_ms
@@ -27,10 +28,23 @@ from queenmq.server.requests.queries import (
     parse_query,
     parse_time,
 )
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 
-PREFIX = b"/api/v1/pop"
+_PATH = "/api/v1/pop"
+PREFIX = _PATH.encode()
 _QUEUES = PREFIX + b"/queue/"
+_SCOPE: dict[str, Any] = {"namespace": str, "task": str}
+_QUERY: dict[str, Any] = {
+    "batch": int,
+    "partitions": int,
+    "wait": bool,
+    "timeout": int,
+    "consumerGroup": str,
+    "autoAck": bool,
+    "subscriptionMode": str,
+    "subscriptionFrom": str,
+}
 _NEW_MODES = ("new", "new-only")
 #: What the reason header says when a pop finds nothing.
 _REASONS = {"": "no_available_partition", "held": "lease_held", "none": "no_available_partition"}
@@ -58,7 +72,20 @@ class PopRoute:
             functools.partial(parse_pop, settings=settings)
         )
 
+    @route("GET", _PATH, wire.PopAnswer, also={204: None}, query=_SCOPE | _QUERY, is_hot=True)
+    @route(
+        "GET", _PATH + "/queue/{queue}", wire.PopAnswer, also={204: None}, query=_QUERY, is_hot=True
+    )
+    @route(
+        "GET",
+        _PATH + "/queue/{queue}/partition/{partition}",
+        wire.PopAnswer,
+        also={204: None},
+        query=_QUERY,
+        is_hot=True,
+    )
     def __call__(self, exchange: Exchange) -> None:
+        """Lease messages and return them; 204 with the header Queen-Reason if there are none."""
         request = self._parse(exchange.head.path, exchange.head.query)
         self._load.admit(OperationType.POP)
         if self._maintenance.is_pop or not self._subscriptions.is_fixed(request):

@@ -15,6 +15,7 @@ from queenmq.engine.requests import DEFAULT_PARTITION, PartitionKey, PushItems, 
 from queenmq.errors import InvalidRequest, RequestTooLarge, StorageUnavailable
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.checks import check_count, check_name, check_uuid
+from queenmq.server.routing.spec import ArrayOf, route
 from queenmq.settings import Settings
 
 
@@ -30,15 +31,16 @@ def to_push_items(items: Sequence[wire.PushItem], settings: Settings) -> PushIte
         check_name("queue", key.queue, length_max=length_max)
         check_name("partition", key.partition, length_max=length_max)
     transaction_ids = None
-    if any(item.transactionId is not None for item in items):
-        transaction_ids = [item.transactionId for item in items]
+    if any(item.transaction_id is not None for item in items):
+        transaction_ids = [item.transaction_id for item in items]
         for transaction_id in transaction_ids:
             if transaction_id is not None:
                 check_name("transactionId", transaction_id, length_max=length_max)
     trace_ids = None
-    if any(item.traceId is not None for item in items):
+    if any(item.trace_id is not None for item in items):
         trace_ids = [
-            None if item.traceId is None else check_uuid("traceId", item.traceId) for item in items
+            None if item.trace_id is None else check_uuid("traceId", item.trace_id)
+            for item in items
         ]
     return PushItems(
         keys=keys,
@@ -58,7 +60,6 @@ def _payload_text(payload: Raw, size_max: int) -> str:
     return text.decode()
 
 
-PushAnswer = wire.PushQueued | wire.PushDuplicate | wire.PushFailed | wire.PushBuffered
 #: Why an item is not stored yet, by the letter of its outcome.
 _REASONS = {
     "b": "maintaining_order",
@@ -70,9 +71,9 @@ _REASONS = {
 
 def push_answers(
     items: PushItems, outcome: PushOutcome, wait_s: Callable[[int], int]
-) -> list[PushAnswer]:
+) -> list[wire.PushAnswer]:
     """One element per item, in item order. `wait_s` tells how long a place in line may take."""
-    answers: list[PushAnswer] = []
+    answers: list[wire.PushAnswer] = []
     for index, (message_id, letter) in enumerate(
         zip(outcome.message_ids, outcome.outcomes, strict=True)
     ):
@@ -84,7 +85,7 @@ def push_answers(
         queue = ref.key.queue
         if letter == "f" or message_id is None:
             error = f"queue {queue!r} is full: its maxSize is reached; consume or raise maxSize"
-            answers.append(wire.PushFailed(index, given, "failed", error, queue))
+            answers.append(wire.PushRefused(index, given, "failed", error, queue))
             continue
         transaction_id = message_id if given is None else given
         if letter == "d":
@@ -118,13 +119,17 @@ def _buffered(
     )
     if letter in "pm":
         # Made when it was kept, if the producer gave none.
-        answer.transactionId = outcome.message_ids[index]
+        answer.transaction_id = outcome.message_ids[index]
     elif outcome.positions is not None:
         position = outcome.positions[index] or 1
-        answer.operationId = outcome.message_ids[index]
-        answer.queuePosition = position
-        answer.estimatedWait = f"{wait_s(position)}s"
+        answer.operation_id = outcome.message_ids[index]
+        answer.queue_position = position
+        answer.estimated_wait = f"{wait_s(position)}s"
     return answer
+
+
+#: One element per item, in order.
+_RESULTS = ArrayOf((wire.PushQueued, wire.PushDuplicate, wire.PushRefused, wire.PushBuffered))
 
 
 class PushRoute:
@@ -145,7 +150,17 @@ class PushRoute:
         #: Messages stored so far.
         self.messages = 0
 
+    @route(
+        "POST",
+        "/api/v1/push",
+        _RESULTS,
+        status=201,
+        request=wire.PushRequest,
+        also={202: _RESULTS},
+        is_hot=True,
+    )
     def __call__(self, exchange: Exchange) -> None:
+        """Store messages. Queues and partitions appear on first use."""
         # Before decoding: what is refused shall cost little.
         decision = self._load.admit(OperationType.PUSH)
         try:

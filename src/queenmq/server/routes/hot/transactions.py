@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,15 +13,12 @@ from queenmq.errors import InvalidRequest, LeaseLost, NotFound, TransactionRefus
 from queenmq.ids import parse_uuid, random_uuid
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.checks import check_count, check_group, check_name, shown
+from queenmq.server.requests.times import iso
 from queenmq.server.requests.transaction_key import transaction_items
 from queenmq.server.routes.hot.ack import NO_SUCH_LEASE, to_ack_item
 from queenmq.server.routes.hot.push import to_push_items
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
-
-
-def iso(time: datetime) -> str:
-    """UTC with milliseconds and a Z."""
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class TransactionRoutes:
@@ -36,35 +31,48 @@ class TransactionRoutes:
         self._leases = leases
         self._settings = settings
 
+    @route(
+        "POST",
+        "/api/v1/transaction",
+        wire.TransactionAnswer,
+        request=wire.TransactionRequest,
+    )
     async def transaction(self, request: Request) -> Response:
         """Run the operations; a refusal is an answer, not an HTTP error."""
         body = await read_request(request, wire.TransactionRequest)
         if not body.operations:
             raise InvalidRequest("operations must not be empty; give at least one push or ack")
         check_count("operations", len(body.operations), count_max=self._settings.max_items)
-        key = body.idempotencyKey
+        key = body.idempotency_key
         if key is not None:
             check_name("idempotencyKey", key, length_max=self._settings.max_name_length)
         transaction_id = str(random_uuid())
         try:
             plan = Plan(body, self._settings)
-            leases = [parse_uuid(lease) or NO_SUCH_LEASE for lease in body.requiredLeases or ()]
+            leases = [parse_uuid(lease) or NO_SUCH_LEASE for lease in body.required_leases or ()]
             items = transaction_items(plan.items, plan.acks, leases, key)
             # The same for each try.
             transaction_id = str(items.key or transaction_id)
             outcome = await self._service.run(items)
         except TransactionRefused as error:
             return json_answer(
-                {
-                    "transactionId": transaction_id,
-                    "success": False,
-                    "error": str(error),
-                    "results": [],
-                }
+                wire.TransactionAnswer(
+                    transaction_id=transaction_id, success=False, error=str(error), results=[]
+                )
             )
-        results = plan.results(outcome)
-        return json_answer({"transactionId": transaction_id, "success": True, "results": results})
+        return json_answer(
+            wire.TransactionAnswer(
+                transaction_id=transaction_id, success=True, results=plan.results(outcome)
+            )
+        )
 
+    @route(
+        "POST",
+        "/api/v1/lease/{lease_id:name}/extend",
+        wire.LeaseExtended,
+        request=wire.RenewRequest,
+        needs_body=False,
+    )
     async def extend(self, request: Request) -> Response:
         """Extend a lease. The answer has the expiry under all names that clients look for."""
         body = await read_request(request, wire.RenewRequest, default=wire.RenewRequest())
@@ -83,13 +91,13 @@ class TransactionRoutes:
             )
         expires_at = iso(renewal.expires_at)
         return json_answer(
-            {
-                "success": True,
-                "leaseId": text,
-                "newExpiresAt": expires_at,
-                "lease_expires_at": expires_at,
-                "expiresAt": expires_at,
-            }
+            wire.LeaseExtended(
+                success=True,
+                lease_id=text,
+                new_expires_at=expires_at,
+                lease_expires_at=expires_at,
+                expires_at=expires_at,
+            )
         )
 
 
@@ -140,7 +148,7 @@ class Plan:
         queue, partition_id = ref.key.queue, ref.id_text
         if pushed.outcomes[place] == "b":
             return wire.TransactionPush(
-                index, True, given, None, partition_id, queue, operationId=message_id
+                index, True, given, None, partition_id, queue, operation_id=message_id
             )
         return wire.TransactionPush(
             index, True, given or message_id, message_id, partition_id, queue
@@ -148,16 +156,16 @@ class Plan:
 
 
 def _to_ack(field: str, operation: wire.TransactionOperation, length_max: int) -> AckItem:
-    if operation.transactionId is None or operation.partitionId is None:
+    if operation.transaction_id is None or operation.partition_id is None:
         raise InvalidRequest(
             f"{field} needs transactionId and partitionId; copy them from the message"
         )
     item = wire.AckItem(
-        transactionId=operation.transactionId,
-        partitionId=operation.partitionId,
-        leaseId=operation.leaseId,
+        transaction_id=operation.transaction_id,
+        partition_id=operation.partition_id,
+        lease_id=operation.lease_id,
         status=operation.status,
         error=operation.error,
     )
-    group = check_group(operation.consumerGroup, length_max=length_max)
+    group = check_group(operation.consumer_group, length_max=length_max)
     return to_ack_item(item, group, length_max=length_max)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from queenmq import __version__
+from queenmq import __version__, wire
 from queenmq.clock import now_ms
 from queenmq.errors import InvalidRequest, QueenError, StorageUnavailable
 from queenmq.server.answers.capabilities import NAMES, Capability, Circumstances, judge
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.edge.exchange import Exchange
+from queenmq.server.routing.spec import route
 from queenmq.storage.spool import SpoolStats
 from queenmq.storage.stores.admin import AdminStore
 
@@ -39,10 +39,12 @@ class HealthRoutes:
         self._problems = problems
         self.is_stopping = False
 
+    @route("GET", "/health/live", wire.Live, is_hot=True)
     def live(self, exchange: Exchange) -> None:
         """Answer that the event loop turns; nothing else is checked."""
         exchange.answer(200, b'{"status":"live"}')
 
+    @route("GET", "/health/ready", wire.Live, query={"for": str}, also={503: wire.Live})
     async def ready(self, request: Request) -> Response:
         """Answer 200 if no stop is under way and requests are accepted: of the kind asked for, or
         of all that carry messages.
@@ -55,9 +57,10 @@ class HealthRoutes:
         asked = [wanted] if wanted is not None else [name for name in NAMES if name != "admin"]
         is_ready = not self.is_stopping and all(found[name].is_accepted for name in asked)
         return json_answer(
-            {"status": "ready" if is_ready else "not ready"}, 200 if is_ready else 503
+            wire.Live("ready" if is_ready else "not ready"), 200 if is_ready else 503
         )
 
+    @route("GET", "/health", wire.Health, also={503: wire.Health})
     async def health(self, _: Request) -> Response:
         """The overview that clients, dashboards and operators read."""
         is_connected, found = await self._look()
@@ -65,32 +68,28 @@ class HealthRoutes:
         problems = self._problems()
         status = ("degraded" if problems else "healthy") if is_well else "unhealthy"
         return json_answer(
-            {
-                "status": status,
-                "database": "connected" if is_connected else "disconnected",
-                "capabilities": {
-                    name: {"status": one.status, "reason": one.reason}
+            wire.Health(
+                status=status,
+                database="connected" if is_connected else "disconnected",
+                capabilities={
+                    name: wire.CapabilityState(one.status, one.reason)
                     for name, one in found.items()
                 },
-                "problems": problems,
-                "spool": self._spool(),
-                "server": "queen",
-                "worker_id": 0,
-                "version": __version__,
-                "shared_state": {"enabled": False},
-                "queen": {"worker_id": 0, "status": status},
-                **({} if is_well else {"error": _sentence(found)}),
-            },
+                problems=problems,
+                spool=self._spool(),
+                server="queen",
+                worker_id=0,
+                version=__version__,
+                shared_state=wire.SharedState(),
+                queen=wire.WorkerState(0, status),
+                error=None if is_well else _sentence(found),
+            ),
             200 if is_well else 503,
         )
 
-    def _spool(self) -> dict[str, Any]:
+    def _spool(self) -> wire.SpoolState:
         stats = self._spool_stats()
-        return {
-            "pending": stats.pending_records,
-            "pendingBytes": stats.pending_bytes,
-            "setAside": stats.aside_records,
-        }
+        return wire.SpoolState(stats.pending_records, stats.pending_bytes, stats.aside_records)
 
     async def _look(self) -> tuple[bool, dict[str, Capability]]:
         """Whether the database answers now, and what that means with all that is known."""

@@ -15,9 +15,10 @@ from queenmq import wire
 from queenmq.errors import Conflict, InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.checks import check_name, check_text, check_uuid, shown
+from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
-from queenmq.server.requests.times import iso_or_none, parse_span
-from queenmq.server.routes.admin.queues import parse_page
+from queenmq.server.requests.times import iso, iso_or_none, parse_span
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.dead_letters import LetterFilter, LetterStore, RetriedMessage
 from queenmq.storage.stores.inspection import SCAN_MAX, InspectionStore, MessageFilter
@@ -26,6 +27,9 @@ _STATUSES = ("pending", "processing", "completed", "dead_letter")
 _LIMIT_MAX = 1_000
 #: Dead letters of one message, one per group, that are pushed again as one.
 _GROUPS_MAX = 10_000
+_ONE = "/api/v1/messages/{partition_id}/{transaction_id:name}"
+#: Inside the class `list` is one of its routes.
+_HEADS = list[wire.MessageHead]
 _BURIED = "Moved to the dead letters by an operator"
 
 
@@ -47,39 +51,59 @@ class MessageRoutes:
         self._queue_max = queue_max
         self._on_changed = on_changed
 
+    @route(
+        "GET",
+        "/api/v1/messages",
+        wire.MessageList,
+        query={
+            "queue": str,
+            "partition": str,
+            "ns": str,
+            "task": str,
+            "status": str,
+            "from": str,
+            "to": str,
+            **PAGE,
+        },
+    )
     async def list(self, request: Request) -> Response:
         """A page of messages, newest first."""
         query = parse_query(request.scope["query_string"])
-        limit, offset = parse_page(query, default=200, limit_max=_LIMIT_MAX)
+        page = parse_page(query, default=200, limit_max=_LIMIT_MAX)
         which = _filter(query)
-        _check_reach(limit, offset)
-        rows, is_cut = await self._store.list_messages(which, limit=limit, offset=offset)
+        _check_reach(page)
+        rows, is_cut = await self._store.list_messages(which, limit=page.limit, offset=page.offset)
         groups = {name for row in rows for name in row["named_groups"]}
         has_default = any(row["queue_status"] is not None for row in rows)
         return json_answer(
-            {
-                "messages": [message_of(row) for row in rows],
-                "mode": _mode(has_default, groups),
-                "pagination": {"limit": limit, "offset": offset},
-                "isCut": is_cut,
-            }
+            wire.MessageList(
+                messages=[wire.MessageSummary(**_message(row)) for row in rows],
+                mode=_mode(has_default, groups),
+                pagination=page,
+                is_cut=is_cut,
+            )
         )
 
+    @route(
+        "GET",
+        "/api/v1/status/queues/{queue:name}/messages",
+        _HEADS,
+        query=PAGE,
+    )
     async def of_queue(self, request: Request) -> Response:
         """The newest messages of a queue, in short."""
         query = parse_query(request.scope["query_string"])
-        limit, offset = parse_page(query, default=50, limit_max=_LIMIT_MAX)
-        _check_reach(limit, offset)
+        page = parse_page(query, default=50, limit_max=_LIMIT_MAX)
+        _check_reach(page)
         name = request.path_params["queue"]
         check_name("queue", name, length_max=self._settings.max_name_length)
         whenever = {"queue": name, "from": "0001-01-02T00:00:00Z", "to": "9999-12-30T00:00:00Z"}
-        rows, _ = await self._store.list_messages(_filter(whenever), limit=limit, offset=offset)
-        names = (
-            "id", "transactionId", "partitionId", "queuePath", "queue", "partition", "status",
-            "createdAt",
-        )  # fmt: skip
-        return json_answer([{name: message_of(row)[name] for name in names} for row in rows])
+        rows, _ = await self._store.list_messages(
+            _filter(whenever), limit=page.limit, offset=page.offset
+        )
+        return json_answer([_head(row) for row in rows])
 
+    @route("GET", _ONE, wire.MessageDetail)
     async def show(self, request: Request) -> Response:
         """One message with its payload."""
         place = self._place(request)
@@ -88,6 +112,7 @@ class MessageRoutes:
             raise _unknown(*place)
         return json_answer(_detail(row))
 
+    @route("DELETE", _ONE, wire.MessageDeleted)
     async def delete(self, request: Request) -> Response:
         """Remove one message with its dead letters and traces."""
         partition_id, transaction_id = self._place(request)
@@ -95,8 +120,11 @@ class MessageRoutes:
         if queue is None:
             raise _unknown(partition_id, transaction_id)
         self._on_changed(queue)
-        return json_answer(_done(partition_id, transaction_id, "the message is deleted"))
+        return json_answer(
+            wire.MessageDeleted(True, str(partition_id), transaction_id, "the message is deleted")
+        )
 
+    @route("POST", _ONE + "/dlq", wire.MessageBuried, request=wire.BuryRequest, needs_body=False)
     async def bury(self, request: Request) -> Response:
         """Move one message to the dead letters of the groups that have not passed it."""
         partition_id, transaction_id = self._place(request)
@@ -111,9 +139,17 @@ class MessageRoutes:
                 " if it is in the way"
             )
         self._on_changed(buried.queue)
-        done = _done(partition_id, transaction_id, "the message is a dead letter now")
-        return json_answer({**done, "consumerGroups": buried.consumer_groups})
+        return json_answer(
+            wire.MessageBuried(
+                True,
+                str(partition_id),
+                transaction_id,
+                "the message is a dead letter now",
+                consumer_groups=list(buried.consumer_groups),
+            )
+        )
 
+    @route("POST", _ONE + "/retry", wire.MessageRetried)
     async def retry(self, request: Request) -> Response:
         """Push a dead message again at the end of its partition."""
         partition_id, transaction_id = self._place(request)
@@ -138,8 +174,7 @@ class MessageRoutes:
                 " room"
             )
         self._on_changed(one.queue)
-        done = _done(partition_id, transaction_id, "the message was pushed again")
-        return json_answer({**done, **_new_ids(one)})
+        return json_answer(_retried(partition_id, transaction_id, one))
 
     def _place(self, request: Request) -> tuple[UUID, str]:
         partition_id = check_uuid("partitionId", request.path_params["partition_id"])
@@ -168,11 +203,11 @@ def _filter(query: dict[str, str]) -> MessageFilter:
     )
 
 
-def _check_reach(limit: int, offset: int) -> None:
-    if limit + offset > SCAN_MAX:
+def _check_reach(page: wire.Pagination) -> None:
+    if page.limit + page.offset > SCAN_MAX:
         raise InvalidRequest(
-            f"offset {offset} reaches beyond the newest {SCAN_MAX} messages; narrow the list by"
-            " partition, from and to instead"
+            f"offset {page.offset} reaches beyond the newest {SCAN_MAX} messages; narrow the list"
+            " by partition, from and to instead"
         )
 
 
@@ -183,25 +218,22 @@ def _unknown(partition_id: UUID, transaction_id: str) -> NotFound:
     )
 
 
-def _done(partition_id: UUID, transaction_id: str, text: str) -> dict[str, Any]:
-    return {
-        "success": True,
-        "partitionId": str(partition_id),
-        "transactionId": transaction_id,
-        "message": text,
-    }
-
-
-def _new_ids(one: RetriedMessage) -> dict[str, Any]:
+def _retried(partition_id: UUID, transaction_id: str, one: RetriedMessage) -> wire.MessageRetried:
     is_stored = one.outcome == "q"
-    return {
-        "newMessageId": one.new_id if is_stored else None,
-        "newTransactionId": one.new_transaction_id,
-        "operationId": None if is_stored else one.new_id,
-    }
+    return wire.MessageRetried(
+        True,
+        str(partition_id),
+        transaction_id,
+        "the message was pushed again",
+        new_message_id=one.new_id if is_stored else None,
+        new_transaction_id=one.new_transaction_id,
+        operation_id=None if is_stored else one.new_id,
+    )
 
 
-def _mode(has_default: bool, groups: Iterable[str]) -> dict[str, Any]:
+def _mode(
+    has_default: bool, groups: Iterable[str], consumed_by: list[str] | None = None
+) -> wire.Mode:
     count = len(set(groups))
     kind = {
         (False, False): "none",
@@ -209,55 +241,57 @@ def _mode(has_default: bool, groups: Iterable[str]) -> dict[str, Any]:
         (False, True): "bus",
         (True, True): "hybrid",
     }[has_default, count > 0]
-    return {"hasQueueMode": has_default, "busGroupsCount": count, "type": kind}
+    return wire.Mode(has_default, count, kind, consumed_by)
 
 
-def message_of(row: Any) -> dict[str, Any]:
-    """A message without its payload."""
+def _head(row: Any) -> wire.MessageHead:
+    fields = _message(row)
+    return wire.MessageHead(**{name: fields[name] for name in wire.MessageHead.__struct_fields__})
+
+
+def _message(row: Any) -> dict[str, Any]:
+    """Return the fields of a message that lists have too."""
     return {
         "id": row["id"],
-        "transactionId": row["transaction_id"],
-        "partitionId": row["partition_id"],
-        "queuePath": f"{row['queue_name']}/{row['partition_name']}",
+        "transaction_id": row["transaction_id"],
+        "partition_id": row["partition_id"],
+        "queue_path": f"{row['queue_name']}/{row['partition_name']}",
         "queue": row["queue_name"],
         "partition": row["partition_name"],
         "namespace": row["namespace"],
         "task": row["task"],
         "status": row["status"],
-        "queueStatus": row["queue_status"],
-        "busStatus": {
-            "consumedBy": len(row["passed_groups"]),
-            "totalGroups": len(row["named_groups"]),
-        },
-        "traceId": row["trace_id"],
-        "producerSub": row["producer_sub"],
-        "queuePriority": row["priority"],
-        "createdAt": iso_or_none(row["created_at"]),
-        "leaseExpiresAt": iso_or_none(row["lease_expires_at"]),
+        "queue_status": row["queue_status"],
+        "bus_status": wire.GroupCounts(len(row["passed_groups"]), len(row["named_groups"])),
+        "trace_id": row["trace_id"],
+        "producer_sub": row["producer_sub"],
+        "queue_priority": row["priority"],
+        "created_at": iso(row["created_at"]),
+        "lease_expires_at": iso_or_none(row["lease_expires_at"]),
     }
 
 
-def _detail(row: Any) -> dict[str, Any]:
+def _detail(row: Any) -> wire.MessageDetail:
     groups = zip(
         row["group_names"] or (), row["have_passed"] or (), row["leased_until"] or (), strict=True
     )
-    mode = _mode(row["queue_status"] is not None, row["named_groups"])
-    return {
-        **message_of(row),
-        "payload": msgspec.Raw(row["payload"].encode()),
-        "isEncrypted": row["is_encrypted"],
-        "errorMessage": row["error_message"],
-        "retryCount": row["retry_count"],
-        "queueConfig": {
-            "leaseTime": row["lease_time"],
-            "retryLimit": row["retry_limit"],
-            "retryDelay": row["retry_delay"],
-            "ttl": row["ttl"],
-            "priority": row["priority"],
-        },
-        "mode": {**mode, "consumedByGroups": row["passed_groups"]},
-        "consumerGroups": [
-            {"name": name, "consumed": consumed, "leaseExpiresAt": iso_or_none(until)}
+    has_default = row["queue_status"] is not None
+    return wire.MessageDetail(
+        **_message(row),
+        payload=msgspec.Raw(row["payload"].encode()),
+        is_encrypted=row["is_encrypted"],
+        error_message=row["error_message"],
+        retry_count=row["retry_count"],
+        queue_config=wire.MessageQueueConfig(
+            lease_time=row["lease_time"],
+            retry_limit=row["retry_limit"],
+            retry_delay=row["retry_delay"],
+            ttl=row["ttl"],
+            priority=row["priority"],
+        ),
+        mode=_mode(has_default, row["named_groups"], row["passed_groups"]),
+        consumer_groups=[
+            wire.MessageGroup(name, consumed, iso_or_none(until))
             for name, consumed, until in groups
         ],
-    }
+    )

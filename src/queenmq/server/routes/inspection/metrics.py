@@ -9,8 +9,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.metrics import BrokerMetrics
+from queenmq.server.routing.spec import route
 
 #: The text format that every scraper reads.
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,10 +34,12 @@ class MetricsRoutes:
         #: Requests of all kinds; counted by the application.
         self.requests = 0
 
+    @route("GET", "/metrics/prometheus", str, media="text/plain")
     async def text(self, _: Request) -> Response:
         """All series, for Prometheus."""
         return Response(generate_latest(self._registry), headers={"content-type": _TEXT})
 
+    @route("GET", "/metrics", wire.Metrics)
     async def overview(self, _: Request) -> Response:
         """The few numbers that clients and dashboards read."""
         uptime = self._metrics.uptime_s
@@ -43,31 +47,17 @@ class MetricsRoutes:
         used = resource.getrusage(resource.RUSAGE_SELF)
         resident = self._registry.get_sample_value("queen_process_resident_memory_bytes")
         return json_answer(
-            {
-                "uptime": uptime,
-                "requests": _rate(self.requests, uptime),
-                "messages": _rate(self._count_messages(), uptime),
-                "database": {
-                    "poolSize": pool.size,
-                    "idleConnections": pool.idle,
-                    "waitingRequests": pool.waiting,
-                },
-                # Of a runtime that is not ours clients expect more; it has no like here.
-                "memory": {
-                    "rss": int(resident or 0),
-                    "heapTotal": 0,
-                    "heapUsed": 0,
-                    "external": 0,
-                    "arrayBuffers": 0,
-                },
-                "cpu": {
-                    "user": int(used.ru_utime * 1e6),
-                    "system": int(used.ru_stime * 1e6),
-                },
-            }
+            wire.Metrics(
+                uptime=uptime,
+                requests=_rate(self.requests, uptime),
+                messages=_rate(self._count_messages(), uptime),
+                database=wire.PoolUse(pool.size, pool.idle, pool.waiting),
+                memory=wire.Memory(int(resident or 0)),
+                cpu=wire.ProcessorTime(int(used.ru_utime * 1e6), int(used.ru_stime * 1e6)),
+            )
         )
 
 
-def _rate(total: int, uptime_s: float) -> dict[str, float]:
-    """A count since the start, and what that makes in a second."""
-    return {"total": total, "rate": round(total / uptime_s, 3) if uptime_s else 0.0}
+def _rate(total: int, uptime_s: float) -> wire.Rate:
+    """Return a count since the start, and what that makes in a second."""
+    return wire.Rate(total, round(total / uptime_s, 3) if uptime_s else 0.0)

@@ -10,16 +10,16 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.requests.checks import check_text, check_uuid, shown
+from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query, parse_time
-from queenmq.server.routes.admin.queues import parse_page
-from queenmq.server.routes.hot.transactions import iso
+from queenmq.server.requests.times import iso
+from queenmq.server.routing.spec import route
 from queenmq.storage.stores.pipeline import TABLES, PipelineStore, ResultFilter, Row
 
-#: Names that are not those of their columns.
-_NAMES = {"from_time": "from", "to_time": "to", "id": "run"}
 _PAGE = 1_000
 
 
@@ -29,20 +29,34 @@ class PipelineRoutes:
     def __init__(self, store: PipelineStore) -> None:
         self._store = store
 
+    @route("GET", "/api/v1/analytics/pipeline", wire.PipelineRunList, query=PAGE)
     async def runs(self, request: Request) -> Response:
         """Runs, newest first."""
         query = parse_query(request.scope["query_string"])
-        limit, offset = parse_page(query)
-        rows = await self._store.list_runs(limit=limit, offset=offset)
-        return json_answer({"runs": [_run(row) for row in rows], "tables": list(TABLES)})
+        page = parse_page(query)
+        rows = await self._store.list_runs(limit=page.limit, offset=page.offset)
+        return json_answer(wire.PipelineRunList([_run(row) for row in rows], list(TABLES)))
 
+    @route(
+        "GET",
+        "/api/v1/analytics/pipeline/{table:name}",
+        wire.PipelineTable,
+        query={
+            "run": str,
+            "queue": str,
+            "consumerGroup": str,
+            "from": str,
+            "to": str,
+            **PAGE,
+        },
+    )
     async def table(self, request: Request) -> Response:
         """Rows of one table of a run, by default of the newest."""
         name = request.path_params["table"]
         if name not in TABLES:
             raise NotFound(f"no table {shown(name)}; there are {', '.join(TABLES)}")
         query = parse_query(request.scope["query_string"])
-        limit, offset = parse_page(query, default=_PAGE)
+        page = parse_page(query, default=_PAGE)
         which = ResultFilter(
             check_text("queue", query.get("queue")) or None,
             check_text("consumerGroup", query.get("consumerGroup")) or None,
@@ -54,28 +68,31 @@ class PipelineRoutes:
         if run is None:
             hint = "see the list of runs" if asked else "start queen pipeline analytics once"
             raise NotFound(f"there is no such run of the analytics job; {hint}")
-        rows = await self._store.read(name, UUID(run["id"]), which, limit=limit, offset=offset)
-        return json_answer(
-            {
-                "run": _run(run),
-                "table": name,
-                "rows": [_row(row) for row in rows],
-                "pagination": {"limit": limit, "offset": offset},
-            }
+        rows = await self._store.read(
+            name, UUID(run["id"]), which, limit=page.limit, offset=page.offset
         )
+        return json_answer(wire.PipelineTable(_run(run), name, [_row(row) for row in rows], page))
 
 
 def _time(query: dict[str, str], field: str) -> datetime | None:
     return parse_time(field, query[field]) if query.get(field) else None
 
 
-def _run(row: Row) -> dict[str, Any]:
-    return _row({**row, "scope": json.loads(row["scope"])})
+def _run(row: Row) -> wire.PipelineRun:
+    return wire.PipelineRun(
+        run=row["id"],
+        scope=json.loads(row["scope"]),
+        start=iso(row["from_time"]),
+        end=iso(row["to_time"]),
+        bucket_seconds=row["bucket_seconds"],
+        messages=row["messages"],
+        finished_at=iso(row["finished_at"]),
+    )
 
 
 def _row(row: Row) -> dict[str, Any]:
     return {
-        _NAMES.get(name, _camel(name)): iso(value) if isinstance(value, datetime) else value
+        _camel(name): iso(value) if isinstance(value, datetime) else value
         for name, value in row.items()
     }
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.clock import now_ms
 from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer
@@ -21,14 +23,15 @@ from queenmq.server.answers.status_answers import (
     overview_of,
     partition_of,
     point_of,
-    queue_of,
+    summary_of,
     sums_of,
     worker_of,
 )
 from queenmq.server.requests.checks import check_name, check_text, shown
+from queenmq.server.requests.pages import PAGE, PAGE_MAX, parse_page
 from queenmq.server.requests.queries import parse_query
-from queenmq.server.requests.times import Span, iso_or_none, parse_span, step_minutes, steps_of
-from queenmq.server.routes.admin.queues import PAGE_MAX, parse_page
+from queenmq.server.requests.times import Span, iso, parse_span, step_minutes, steps_of
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.spool import SpoolStats
 from queenmq.storage.stores.status import QueueScope, StatusStore
@@ -37,6 +40,8 @@ from queenmq.storage.stores.status import QueueScope, StatusStore
 _SEARCHES_MAX = 10_000
 #: The overview is computed at most this often.
 _OVERVIEW_MS = 2_000
+_SCOPE: dict[str, Any] = {"queue": str, "namespace": str, "task": str}
+_TIMES: dict[str, Any] = {"from": str, "to": str}
 _INTERVALS = {"minute": 60, "hour": 3_600, "day": 86_400}
 
 
@@ -57,39 +62,43 @@ class StatusRoutes:
         self._process = process
         self._spool_stats = spool_stats
         self._is_down = is_down
-        self._overview: dict[str, Any] = {}
+        self._overview: wire.Overview | None = None
         self._overview_ms = float("-inf")
         self._consumed = 0
         self._lock = asyncio.Lock()
 
+    @route("GET", "/api/v1/resources/overview", wire.Overview)
     async def overview(self, request: Request) -> Response:
         """All queues, added up; computed every few seconds at most."""
-        await self._look(_OVERVIEW_MS)
+        overview = await self._look(_OVERVIEW_MS)
         age_s = (now_ms() - self._overview_ms) / 1000
-        return json_answer({**self._overview, "statsAge": round(age_s, 3)})
+        return json_answer(msgspec.structs.replace(overview, stats_age=round(age_s, 3)))
 
+    @route("POST", "/api/v1/stats/refresh", wire.StatsRefreshed)
     async def refresh(self, request: Request) -> Response:
         """Compute what is kept for a while anew."""
         began = now_ms()
         await self._look(0)
         took = round(now_ms() - began, 1)
-        return json_answer({"success": True, "overview": {"refreshed": True, "durationMs": took}})
+        return json_answer(wire.StatsRefreshed(True, wire.OverviewRefresh(True, took)))
 
-    async def _look(self, age_max_ms: float) -> None:
+    async def _look(self, age_max_ms: float) -> wire.Overview:
         asked = now_ms()
         async with self._lock:
             # Whoever waited for somebody else's look has it now.
-            if self._overview_ms >= asked - age_max_ms:
-                return
+            if self._overview is not None and self._overview_ms >= asked - age_max_ms:
+                return self._overview
             began = now_ms()
             row = await self._store.overview()
             passed_s = (began - self._overview_ms) / 1000
-            is_first = not self._overview
+            is_first = self._overview is None
             consumed = max(0, row["total_consumed"] - self._consumed)
             rate = 0.0 if is_first or passed_s <= 0 else consumed / passed_s
             self._overview = overview_of(row, processed_rate=round(rate, 3))
             self._overview_ms, self._consumed = began, row["total_consumed"]
+            return self._overview
 
+    @route("GET", "/api/v1/status", wire.Status, query={**_TIMES, **_SCOPE})
     async def status(self, request: Request) -> Response:
         """Throughput in steps, and the state of the queues of a scope."""
         query = parse_query(request.scope["query_string"])
@@ -100,34 +109,31 @@ class StatusRoutes:
         leases = await self._store.leases(scope)
         letters, top_errors = await self._store.dead_letters(scope)
         return json_answer(
-            {
-                "timeRange": {"from": iso_or_none(span.start), "to": iso_or_none(span.end)},
-                "bucketMinutes": minutes,
-                "pointCount": len(points),
-                "throughput": points,
-                "isCut": is_cut,
-                "queues": [consumption_of(row) for row in queues],
-                "messages": sums_of(queues),
-                "leases": {
-                    "active": leases["active"],
-                    "partitionsWithLeases": leases["partitions"],
-                    "totalBatchSize": leases["messages"],
-                    "totalAcked": 0,
-                },
-                "deadLetterQueue": {
-                    "totalMessages": letters["total"],
-                    "affectedPartitions": letters["partitions"],
-                    "topErrors": [dict(row) for row in top_errors],
-                },
-                "workers": [worker_of(self._process())],
-                "errors": {"dbErrors": 0, "ackFailed": 0, "dlqMessages": letters["total"]},
-                "statsAge": 0,
-            }
+            wire.Status(
+                time_range=wire.TimeRange(iso(span.start), iso(span.end)),
+                bucket_minutes=minutes,
+                point_count=len(points),
+                throughput=points,
+                is_cut=is_cut,
+                queues=[consumption_of(row) for row in queues],
+                messages=sums_of(queues),
+                leases=wire.LeaseCounts(
+                    leases["active"], leases["partitions"], leases["messages"], total_acked=0
+                ),
+                dead_letter_queue=wire.DeadLetterCounts(
+                    letters["total"],
+                    letters["partitions"],
+                    [wire.ErrorCount(row["error"], row["count"]) for row in top_errors],
+                ),
+                workers=[worker_of(self._process())],
+                errors=wire.ErrorCounts(0, 0, letters["total"]),
+                stats_age=0,
+            )
         )
 
     async def _throughput(
         self, scope: QueueScope, span: Span, minutes: int
-    ) -> tuple[list[dict[str, Any]], bool]:
+    ) -> tuple[list[wire.ThroughputPoint], bool]:
         """Newest first."""
         starts, counts, is_cut = await self._count(scope, span, timedelta(minutes=minutes))
         points = [
@@ -149,6 +155,12 @@ class StatusRoutes:
         )
         return starts, [counts.by_start.get(start, 0) for start in starts], counts.is_cut
 
+    @route(
+        "GET",
+        "/api/v1/status/analytics",
+        wire.Analytics,
+        query={"interval": str, **_TIMES, **_SCOPE},
+    )
     async def analytics(self, request: Request) -> Response:
         """Messages pushed in each minute, hour or day."""
         query = parse_query(request.scope["query_string"])
@@ -159,61 +171,70 @@ class StatusRoutes:
         step = timedelta(seconds=_INTERVALS[interval])
         starts, counts, is_cut = await self._count(_scope(query), span, step)
         return json_answer(
-            {
-                "dataPoints": [
-                    {"timestamp": iso_or_none(start), "messages": count}
+            wire.Analytics(
+                data_points=[
+                    wire.DataPoint(iso(start), count)
                     for start, count in zip(starts, counts, strict=True)
                 ],
-                "interval": interval,
-                "from": iso_or_none(span.start),
-                "to": iso_or_none(span.end),
-                "isCut": is_cut,
-            }
+                interval=interval,
+                start=iso(span.start),
+                end=iso(span.end),
+                is_cut=is_cut,
+            )
         )
 
+    @route(
+        "GET",
+        "/api/v1/status/queues",
+        wire.QueueStatsList,
+        query={"namespace": str, "task": str, **PAGE},
+    )
     async def queues(self, request: Request) -> Response:
         """A page of queues, newest first."""
         query = parse_query(request.scope["query_string"])
-        limit, offset = parse_page(query)
+        page = parse_page(query)
         scope = _scope(query)._replace(queue=None)
-        rows = await self._store.queues(scope, limit=limit, offset=offset)
-        return json_answer(
-            {
-                "queues": [queue_of(row) for row in rows],
-                "pagination": {"limit": limit, "offset": offset},
-            }
-        )
+        rows = await self._store.queues(scope, limit=page.limit, offset=page.offset)
+        return json_answer(wire.QueueStatsList([summary_of(row) for row in rows], page))
 
+    @route("GET", "/api/v1/status/queues/{queue:name}", wire.QueueStatus, query=PAGE)
     async def queue(self, request: Request) -> Response:
         """One queue with its options, a page of its partitions, and the counts of all."""
         query = parse_query(request.scope["query_string"])
-        limit, offset = parse_page(query, default=1_000)
+        page = parse_page(query, default=1_000)
         name = request.path_params["queue"]
         check_name("queue", name, length_max=self._settings.max_name_length)
         queue = await self._store.queue(name)
         if queue is None:
             raise NotFound(f"queue {shown(name)} does not exist; check its name")
-        rows, totals = await self._store.partitions(queue["id"], limit=limit, offset=offset)
+        rows, totals = await self._store.partitions(
+            queue["id"], limit=page.limit, offset=page.offset
+        )
         counts = counters_of(totals)
         return json_answer(
-            {
-                "queue": options_of(queue),
-                "partitions": [partition_of(row) for row in rows],
-                "totals": {"messages": counts, **counts, "partitions": totals["partitions"]},
-                "pagination": {"limit": limit, "offset": offset},
-            }
+            wire.QueueStatus(
+                queue=options_of(queue),
+                partitions=[partition_of(row) for row in rows],
+                totals=wire.QueueTotals(
+                    messages=counts,
+                    partitions=totals["partitions"],
+                    **msgspec.structs.asdict(counts),
+                ),
+                pagination=page,
+            )
         )
 
+    @route("GET", "/api/v1/status/buffers", wire.Buffers)
     async def buffers(self, request: Request) -> Response:
         """What this broker keeps on its disk."""
         stats, process = self._spool_stats(), self._process()
         return json_answer(
-            {
-                "pending": stats.pending_records,
-                "failed": stats.aside_records,
-                "dbHealthy": not self._is_down(),
-                "worker": f"{process.hostname}:{process.pid}",
-            }
+            wire.Buffers(
+                pending=stats.pending_records,
+                failed=stats.aside_records,
+                db_healthy=not self._is_down(),
+                worker=f"{process.hostname}:{process.pid}",
+            )
         )
 
 

@@ -12,9 +12,10 @@ from queenmq import wire
 from queenmq.errors import NotFound, RequestTooLarge
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.checks import check_count, check_group, check_name, check_uuid, shown
+from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
-from queenmq.server.requests.times import iso_or_none
-from queenmq.server.routes.admin.queues import parse_page
+from queenmq.server.requests.times import iso
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.traces import Trace, TraceStore
 
@@ -31,6 +32,7 @@ class TraceRoutes:
         self._store = store
         self._settings = settings
 
+    @route("POST", "/api/v1/traces", wire.TraceAdded, status=201, request=wire.TraceRequest)
     async def add(self, request: Request) -> Response:
         """Record something about a message."""
         body = await read_request(request, wire.TraceRequest)
@@ -41,11 +43,11 @@ class TraceRoutes:
                 f"Message not found: partition {trace.partition_id} has no message"
                 f" {shown(trace.transaction_id)}; check both ids"
             )
-        return json_answer({"success": True, "traceId": str(trace_id)}, 201)
+        return json_answer(wire.TraceAdded(success=True, trace_id=str(trace_id)), 201)
 
     def _trace(self, body: wire.TraceRequest) -> Trace:
         length_max = self._settings.max_name_length
-        names = [body.traceNames] if isinstance(body.traceNames, str) else body.traceNames or []
+        names = [body.trace_names] if isinstance(body.trace_names, str) else body.trace_names or []
         check_count("traceNames", len(names), count_max=_NAMES_MAX)
         data = bytes(body.data)
         if len(data) > _DATA_BYTES_MAX:
@@ -53,10 +55,10 @@ class TraceRoutes:
                 f"data has {len(data)} bytes; a trace takes at most {_DATA_BYTES_MAX}"
             )
         return Trace(
-            check_uuid("partitionId", body.partitionId),
-            check_name("transactionId", body.transactionId, length_max=length_max),
-            check_group(body.consumerGroup, length_max=length_max),
-            check_name("eventType", body.eventType or "info", length_max=length_max),
+            check_uuid("partitionId", body.partition_id),
+            check_name("transactionId", body.transaction_id, length_max=length_max),
+            check_group(body.consumer_group, length_max=length_max),
+            check_name("eventType", body.event_type or "info", length_max=length_max),
             data.decode(),
             [
                 check_name(f"traceNames[{place}]", name, length_max=length_max)
@@ -64,6 +66,7 @@ class TraceRoutes:
             ],
         )
 
+    @route("GET", "/api/v1/traces/{partition_id}/{transaction_id:name}", wire.TraceList)
     async def of_message(self, request: Request) -> Response:
         """All traces of a message, oldest first."""
         partition_id = check_uuid("partitionId", request.path_params["partition_id"])
@@ -73,67 +76,56 @@ class TraceRoutes:
             length_max=self._settings.max_name_length,
         )
         rows = await self._store.of_message(partition_id, transaction_id)
-        return json_answer({"traces": [_trace(row) for row in rows]})
+        return json_answer(wire.TraceList([wire.Trace(**_trace(row)) for row in rows]))
 
+    @route("GET", "/api/v1/traces/by-name/{name:name}", wire.NamedTraceList, query=PAGE)
     async def by_name(self, request: Request) -> Response:
         """A page of the traces with a name, newest first."""
         query = parse_query(request.scope["query_string"])
-        limit, offset = parse_page(query, limit_max=_LIMIT_MAX)
+        page = parse_page(query, limit_max=_LIMIT_MAX)
         name = check_name(
             "name", request.path_params["name"], length_max=self._settings.max_name_length
         )
-        rows, total = await self._store.by_name(name, limit=limit, offset=offset)
-        return json_answer(
-            {
-                "traces": [_named(row) for row in rows],
-                "total": total,
-                "pagination": {"limit": limit, "offset": offset},
-            }
-        )
+        rows, total = await self._store.by_name(name, limit=page.limit, offset=page.offset)
+        return json_answer(wire.NamedTraceList([_named(row) for row in rows], total, page))
 
+    @route("GET", "/api/v1/traces/names", wire.TraceNameList, query=PAGE)
     async def names(self, request: Request) -> Response:
         """A page of names, last used first."""
         query = parse_query(request.scope["query_string"])
-        limit, offset = parse_page(query, default=50, limit_max=_LIMIT_MAX)
-        rows, total = await self._store.names(limit=limit, offset=offset)
-        return json_answer(
-            {
-                "trace_names": [_name(row) for row in rows],
-                "total": total,
-                "pagination": {"limit": limit, "offset": offset},
-            }
-        )
+        page = parse_page(query, default=50, limit_max=_LIMIT_MAX)
+        rows, total = await self._store.names(limit=page.limit, offset=page.offset)
+        return json_answer(wire.TraceNameList([_name(row) for row in rows], total, page))
 
 
 def _trace(row: Any) -> dict[str, Any]:
+    # Consumers give no name of theirs, so there is no worker.
     return {
         "id": row["id"],
         "event_type": row["event_type"],
         "data": msgspec.Raw(row["data"].encode()),
         "consumer_group": row["consumer_group"],
-        # Consumers give no name of theirs.
-        "worker_id": None,
-        "created_at": iso_or_none(row["created_at"]),
+        "created_at": iso(row["created_at"]),
         "trace_names": row["names"],
     }
 
 
-def _named(row: Any) -> dict[str, Any]:
+def _named(row: Any) -> wire.NamedTrace:
     payload = row["payload"]
-    return {
+    return wire.NamedTrace(
         **_trace(row),
-        "transaction_id": row["transaction_id"],
-        "partition_id": row["partition_id"],
-        "queue_name": row["queue_name"],
-        "partition_name": row["partition_name"],
-        "message_payload": None if payload is None else msgspec.Raw(payload.encode()),
-    }
+        transaction_id=row["transaction_id"],
+        partition_id=row["partition_id"],
+        queue_name=row["queue_name"],
+        partition_name=row["partition_name"],
+        message_payload=None if payload is None else msgspec.Raw(payload.encode()),
+    )
 
 
-def _name(row: Any) -> dict[str, Any]:
-    return {
-        "trace_name": row["trace_name"],
-        "trace_count": row["trace_count"],
-        "message_count": row["message_count"],
-        "last_seen": iso_or_none(row["last_seen"]),
-    }
+def _name(row: Any) -> wire.TraceName:
+    return wire.TraceName(
+        trace_name=row["trace_name"],
+        trace_count=row["trace_count"],
+        message_count=row["message_count"],
+        last_seen=iso(row["last_seen"]),
+    )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.engine.diagnosis.facts import BrokerFacts, PartitionFacts, QueueFacts
 from queenmq.engine.diagnosis.findings import Finding, diagnose
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.requests.checks import check_name, shown
 from queenmq.server.requests.queries import parse_query
-from queenmq.server.requests.times import iso_or_none
+from queenmq.server.requests.times import iso, iso_or_none
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.inspection import InspectionStore
 
@@ -33,6 +34,12 @@ class WhyRoutes:
         self._settings = settings
         self._broker = broker
 
+    @route(
+        "GET",
+        "/api/v1/why/{queue:name}",
+        wire.Diagnosis,
+        query={"partition": str, "consumerGroup": str},
+    )
     async def show(self, request: Request) -> Response:
         """Findings about a queue or one of its partitions, for one consumer group."""
         query = parse_query(request.scope["query_string"])
@@ -59,64 +66,59 @@ class WhyRoutes:
         return check_name(field, value, length_max=self._settings.max_name_length)
 
 
-def _answer(facts: QueueFacts, broker: BrokerFacts, findings: list[Finding]) -> dict[str, Any]:
+def _answer(facts: QueueFacts, broker: BrokerFacts, findings: list[Finding]) -> wire.Diagnosis:
     behind = facts.behind
-    return {
-        "queue": facts.queue,
-        "partition": facts.partition,
-        "consumerGroup": facts.consumer_group,
-        "summary": findings[0].message,
-        "findings": [
-            {
-                "code": one.code,
-                "message": one.message,
-                "action": one.action,
-                "partitions": one.partitions,
-            }
+    return wire.Diagnosis(
+        queue=facts.queue,
+        partition=facts.partition,
+        consumer_group=facts.consumer_group,
+        summary=findings[0].message,
+        findings=[
+            wire.Finding(one.code, one.message, one.action, list(one.partitions))
             for one in findings
         ],
-        "backlog": behind.backlog,
-        "oldestMessage": iso_or_none(behind.oldest_at),
-        "partitionCounts": {
-            "all": facts.partitions,
-            "behind": behind.behind,
-            "ready": behind.ready,
-            "leased": behind.leased,
-            "waiting": behind.waiting,
-            "blocked": behind.blocked,
-        },
-        "partitions": [_partition(one) for one in behind.details],
-        "operations": {
-            "pending": facts.operations.pending,
-            "processing": facts.operations.processing,
-            "failed": facts.operations.failed,
-        },
-        "broker": {
-            "waitingPops": broker.waiting_pops,
-            "bufferedPushes": broker.spool_records,
-            "maintenanceMode": broker.is_push_buffered,
-            "popMaintenanceMode": broker.is_pop_paused,
-        },
-        "groups": facts.groups,
-        "timestamp": iso_or_none(facts.now),
-    }
+        backlog=behind.backlog,
+        oldest_message=iso_or_none(behind.oldest_at),
+        partition_counts=wire.PartitionsByState(
+            all=facts.partitions,
+            behind=behind.behind,
+            ready=behind.ready,
+            leased=behind.leased,
+            waiting=behind.waiting,
+            blocked=behind.blocked,
+        ),
+        partitions=[_partition(one) for one in behind.details],
+        operations=wire.WaitingOperations(
+            pending=facts.operations.pending,
+            processing=facts.operations.processing,
+            failed=facts.operations.failed,
+        ),
+        broker=wire.BrokerState(
+            waiting_pops=broker.waiting_pops,
+            buffered_pushes=broker.spool_records,
+            maintenance_mode=broker.is_push_buffered,
+            pop_maintenance_mode=broker.is_pop_paused,
+        ),
+        groups=list(facts.groups),
+        timestamp=iso(facts.now),
+    )
 
 
-def _partition(one: PartitionFacts) -> dict[str, Any]:
-    return {
-        "partition": one.partition,
-        "partitionId": one.partition_id,
-        "state": one.state,
-        "backlog": one.backlog,
-        "nextTransactionId": one.oldest_id,
-        "oldestMessage": iso_or_none(one.oldest_at),
-        "leaseId": one.lease_id if one.lease_expires_at is not None else None,
-        "leaseExpiresAt": iso_or_none(one.lease_expires_at),
-        "leasedMessages": one.lease_messages,
-        "retryCount": one.retry_count,
-        "retryAt": iso_or_none(one.retry_at),
-        "lastError": one.retry_error,
-        "expiredLeases": one.expiry_count,
-        "blockedTransactionId": one.blocked_id,
-        "lastConsumedAt": iso_or_none(one.last_consumed_at),
-    }
+def _partition(one: PartitionFacts) -> wire.StuckPartition:
+    return wire.StuckPartition(
+        partition=one.partition,
+        partition_id=one.partition_id,
+        state=one.state,
+        backlog=one.backlog,
+        next_transaction_id=one.oldest_id,
+        oldest_message=iso_or_none(one.oldest_at),
+        lease_id=one.lease_id if one.lease_expires_at is not None else None,
+        lease_expires_at=iso_or_none(one.lease_expires_at),
+        leased_messages=one.lease_messages,
+        retry_count=one.retry_count,
+        retry_at=iso_or_none(one.retry_at),
+        last_error=one.retry_error,
+        expired_leases=one.expiry_count,
+        blocked_transaction_id=one.blocked_id,
+        last_consumed_at=iso_or_none(one.last_consumed_at),
+    )

@@ -13,6 +13,7 @@ from queenmq.errors import TransactionRefused
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.routes.hot.push import push_answers
 from queenmq.server.routes.streams.parsing import to_cycle, to_state_ask
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.wire import streams as answers
 
@@ -33,6 +34,13 @@ class CycleRoutes:
         self._settings = settings
         self._wait_s = wait_s
 
+    @route(
+        "POST",
+        "/streams/v1/state/get",
+        answers.StateFound | answers.StateMissing,
+        request=answers.StateRequest,
+        is_hot=True,
+    )
     def read_state(self, exchange: Exchange) -> None:
         """Answer with rows of state, in key order."""
         self._load.admit(OperationType.ACK_BATCH)
@@ -42,6 +50,13 @@ class CycleRoutes:
             self._service.reads.read(ask), lambda found: _answer_rows(exchange, ask, found)
         )
 
+    @route(
+        "POST",
+        "/streams/v1/cycle",
+        answers.CycleCommitted | answers.CycleRefused,
+        request=answers.CycleRequest,
+        is_hot=True,
+    )
     def commit(self, exchange: Exchange) -> None:
         """Commit a cycle."""
         self._load.admit(OperationType.ACK_BATCH)
@@ -82,7 +97,7 @@ class CycleRoutes:
 def _answer_rows(exchange: Exchange, ask: StateAsk, found: StateRows) -> None:
     if found.version is None:
         error = f"Query {ask.query_id} does not exist; register it"
-        exchange.answer(200, wire.encode({"success": False, "rows": [], "error": error}))
+        exchange.answer(200, wire.encode(answers.StateMissing(False, [], error)))
         return
     rows = (found.rows or "").encode()
     exchange.answer(200, b'{"success":true,"rows":[%b],"version":%d}' % (rows, found.version))

@@ -12,10 +12,18 @@ from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.checks import check_name, shown
 from queenmq.server.requests.times import iso_or_none
+from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.groups import GroupStore
 from queenmq.storage.stores.streams import StreamStore
-from queenmq.wire.streams import Registered, RegisterRefused, RegisterRequest
+from queenmq.wire.streams import (
+    Registered,
+    RegisterRefused,
+    RegisterRequest,
+    StreamDeleted,
+    StreamQueries,
+    StreamQuery,
+)
 
 #: Queries in one answer.
 _LISTED_MAX = 1_000
@@ -40,6 +48,13 @@ class QueryRoutes:
         self._settings = settings
         self._on_deleted = on_deleted
 
+    @route(
+        "POST",
+        "/streams/v1/queries",
+        Registered,
+        request=RegisterRequest,
+        also={409: RegisterRefused},
+    )
     async def register(self, request: Request) -> Response:
         """Register a query, or resume it with the configuration it has."""
         body = await read_request(request, RegisterRequest)
@@ -67,12 +82,14 @@ class QueryRoutes:
             Registered(True, query_id, body.name, body.config_hash, found.is_fresh, found.is_reset)
         )
 
+    @route("GET", "/api/v1/streams", StreamQueries)
     async def list(self, request: Request) -> Response:
         """All queries, with how far behind they are and how much they remember."""
         rows = await self._store.list_queries(None, limit=_LISTED_MAX + 1)
         queries = [_query(row) for row in rows[:_LISTED_MAX]]
-        return json_answer({"streams": queries, "isCut": len(rows) > _LISTED_MAX})
+        return json_answer(StreamQueries(queries, len(rows) > _LISTED_MAX))
 
+    @route("GET", "/api/v1/streams/{name:name}", StreamQuery)
     async def show(self, request: Request) -> Response:
         """One query."""
         name = self._name(request)
@@ -81,6 +98,7 @@ class QueryRoutes:
             raise NotFound(f"stream {shown(name)} does not exist; GET /api/v1/streams lists them")
         return json_answer(_query(rows[0]))
 
+    @route("DELETE", "/api/v1/streams/{name:name}", StreamDeleted)
     async def delete(self, request: Request) -> Response:
         """Remove a query with its state and its consumer groups."""
         name = self._name(request)
@@ -91,30 +109,30 @@ class QueryRoutes:
         for group in groups:
             await self._groups.delete(group, queue, deletes_start=True)
             self._on_deleted(queue, group)
-        return json_answer({"success": True, "name": name, "consumerGroups": groups})
+        return json_answer(StreamDeleted(True, name, list(groups)))
 
     def _name(self, request: Request) -> str:
         name: str = request.path_params["name"]
         return check_name("name", name, length_max=self._settings.max_name_length)
 
 
-def _query(row: Any) -> dict[str, Any]:
-    return {
-        "id": str(row["id"]),
-        "name": row["name"],
-        "sourceQueue": row["source_queue"],
-        "sinkQueue": row["sink_queue"],
-        "configHash": row["config_hash"],
-        "consumerGroup": row["consumer_group"],
-        "partitions": row["partitions"],
-        "cycles": row["cycles"],
-        "stateKeys": row["state_keys"],
-        "stateBytes": row["state_bytes"],
-        "totalLag": row["offset_lag"],
-        "maxTimeLag": row["time_lag_seconds"],
-        "lastCycleAt": iso_or_none(row["last_cycle_at"]),
-        "lastError": row["last_error"],
-        "lastErrorAt": iso_or_none(row["last_error_at"]),
-        "createdAt": iso_or_none(row["created_at"]),
-        "registeredAt": iso_or_none(row["registered_at"]),
-    }
+def _query(row: Any) -> StreamQuery:
+    return StreamQuery(
+        id=str(row["id"]),
+        name=row["name"],
+        source_queue=row["source_queue"],
+        sink_queue=row["sink_queue"],
+        config_hash=row["config_hash"],
+        consumer_group=row["consumer_group"],
+        partitions=row["partitions"],
+        cycles=row["cycles"],
+        state_keys=row["state_keys"],
+        state_bytes=row["state_bytes"],
+        total_lag=row["offset_lag"],
+        max_time_lag=row["time_lag_seconds"],
+        last_cycle_at=iso_or_none(row["last_cycle_at"]),
+        last_error=row["last_error"],
+        last_error_at=iso_or_none(row["last_error_at"]),
+        created_at=iso_or_none(row["created_at"]),
+        registered_at=iso_or_none(row["registered_at"]),
+    )

@@ -1,0 +1,127 @@
+"""Owns the fluent form for plain threads: the same builders, whose last call waits."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from queenmq import wire
+from queenmq.client.builders import DeadLetterQuery, PushOutcome
+from queenmq.client.consume.consumption import Handler
+from queenmq.client.queue import Queue
+from queenmq.client.sync.consumption import SyncConsumption, threaded
+from queenmq.client.sync.waiting import Waiter, chained, waited
+from queenmq.client.transaction import Transaction, TransactionQueue
+
+
+class SyncDeadLetterQuery(Waiter[DeadLetterQuery]):
+    """Asks for dead letters; see DeadLetterQuery."""
+
+    limit = chained(DeadLetterQuery.limit)
+    offset = chained(DeadLetterQuery.offset)
+    partition = chained(DeadLetterQuery.partition)
+    from_ = chained(DeadLetterQuery.from_)
+    to = chained(DeadLetterQuery.to)
+    get = waited(DeadLetterQuery.get)
+
+
+class SyncQueue(Waiter[Queue]):
+    """A queue, or all queues of a namespace or task; see Queue for what the calls do."""
+
+    namespace = chained(Queue.namespace)
+    task = chained(Queue.task)
+    config = chained(Queue.config)
+    partition = chained(Queue.partition)
+    buffer = chained(Queue.buffer)
+    group = chained(Queue.group)
+    batch = chained(Queue.batch)
+    partitions = chained(Queue.partitions)
+    wait = chained(Queue.wait)
+    timeout_millis = chained(Queue.timeout_millis)
+    auto_ack = chained(Queue.auto_ack)
+    subscription_mode = chained(Queue.subscription_mode)
+    subscription_from = chained(Queue.subscription_from)
+    type = chained(Queue.type)
+    concurrency = chained(Queue.concurrency)
+    limit = chained(Queue.limit)
+    idle_millis = chained(Queue.idle_millis)
+    renew_lease = chained(Queue.renew_lease)
+    each = chained(Queue.each)
+
+    flush_buffer = waited(Queue.flush_buffer)
+    pop = waited(Queue.pop)
+
+    def create(self) -> wire.QueueConfigured:
+        """Create the queue, or replace all its options."""
+        return self._thread.call(self._target.create())
+
+    def delete(self) -> wire.QueueDeleted:
+        """Remove the queue and all that is in it."""
+        return self._thread.call(self._target.delete())
+
+    def push(self, payload: Any) -> PushOutcome:
+        """Push and wait for the results.
+
+        Args:
+            payload: One payload or a list of them, as for `Queen.push`.
+        """
+        return self._thread.call(self._target.push(payload))
+
+    def consume(self, handler: Handler | None = None, *, signals: bool = False) -> SyncConsumption:
+        """Handle messages: `run()` it, use it as a context manager, or iterate over it.
+
+        Args:
+            handler: A plain function of a message, or of a list of them; it runs on a thread.
+            signals: Stop at SIGINT and SIGTERM.
+        """
+        consumption = self._target.consume(threaded(handler))
+        return SyncConsumption(self._thread, consumption, signals=signals)
+
+    def dlq(self, consumer_group: str | None = None) -> SyncDeadLetterQuery:
+        """Ask for dead letters.
+
+        Args:
+            consumer_group: Only those of this group.
+        """
+        return SyncDeadLetterQuery(self._thread, self._target.dlq(consumer_group))
+
+
+class SyncTransaction(Waiter[Transaction]):
+    """Collects operations until `commit`; as a context manager it commits at a good end."""
+
+    push = chained(Transaction.push)
+    ack = chained(Transaction.ack)
+    require = chained(Transaction.require)
+    commit = waited(Transaction.commit)
+
+    def queue(self, queue_name: str) -> SyncTransactionQueue:
+        """Say where to push.
+
+        Args:
+            queue_name: The queue.
+        """
+        return SyncTransactionQueue(self, self._target.queue(queue_name))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self._thread.call(self._target.__aexit__(kind, error, traceback))
+
+
+class SyncTransactionQueue:
+    """A queue to push to in a transaction."""
+
+    def __init__(self, transaction: SyncTransaction, target: TransactionQueue) -> None:
+        self._transaction = transaction
+        self._target = target
+
+    partition = chained(TransactionQueue.partition)
+
+    def push(self, items: Any) -> SyncTransaction:
+        """Add a push to the transaction.
+
+        Args:
+            items: One payload, or a list of them.
+        """
+        self._target.push(items)
+        return self._transaction

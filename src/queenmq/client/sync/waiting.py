@@ -1,0 +1,59 @@
+"""Turns methods that give something to await into methods that wait, with the same signature."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from queenmq.client.sync.loop_thread import LoopThread
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Waiter(Generic[T]):
+    """Stands for an object of the event loop's thread: its target."""
+
+    def __init__(self, thread: LoopThread, target: T) -> None:
+        self._thread = thread
+        self._target = target
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+
+class _Waiting(Protocol[T]):
+    """What `waited` needs of an object; `T` is what it stands for."""
+
+    _thread: LoopThread
+    _target: T
+
+
+def waited(
+    method: Callable[Concatenate[T, P], Awaitable[R]],
+) -> Callable[Concatenate[_Waiting[T], P], R]:
+    """Return the method as one that waits for the result."""
+
+    def call(self: _Waiting[T], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._thread.call(method(self._target, *args, **kwargs))
+
+    functools.update_wrapper(call, method)
+    return call
+
+
+S = TypeVar("S")
+
+
+def chained(
+    method: Callable[Concatenate[T, P], Any],
+) -> Callable[Concatenate[S, P], S]:
+    """Return a builder's method as one of its counterpart: it adds something and returns that."""
+
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> S:
+        method(self._target, *args, **kwargs)  # type: ignore[attr-defined]
+        return self
+
+    functools.update_wrapper(call, method)
+    return call

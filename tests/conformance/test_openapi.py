@@ -1,0 +1,156 @@
+"""The OpenAPI document is true: every route is in it, and real answers are what it says.
+
+All answers that tests of this folder get are compared with it: see `conftest.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from queenmq import __version__
+from queenmq.server.routes.table import all_specs
+from queenmq.server.routing.openapi import build_document
+from tests.support.broker import Api, unique
+from tests.support.openapi import Document, Judge
+
+NOWHERE = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+async def document(api: Api) -> Document:
+    """The document of a live broker."""
+    response = await api.http.get("/openapi.json")
+    assert response.status_code == 200
+    found: Document = response.json()
+    return found
+
+
+def test_the_schemas_are_schemas(document: Document) -> None:
+    for schema in document["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+    text = str(document)
+    named = set(re.findall(r"#/components/schemas/([\w.]+)", text))
+    assert named <= set(document["components"]["schemas"])
+
+
+def test_a_broker_serves_every_route_of_the_table(document: Document) -> None:
+    assert document == build_document(all_specs(), version=__version__)
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    assert len({one["operationId"] for one in operations}) == len(operations) > 60
+    assert all(one["summary"] for one in operations)
+
+
+async def _ok(response: httpx.Response, *statuses: int) -> Any:
+    assert response.status_code in (statuses or (200,)), response.text
+    return response.json() if response.content else None
+
+
+async def _messages(api: Api, queue: str) -> Mapping[str, Any]:
+    """Walk the routes of messages; the last message that was popped."""
+    http = api.http
+    await _ok(await http.post("/api/v1/configure", json={"queue": queue, "task": "t"}))
+    item = {"queue": queue, "payload": {"a": [1, None, 2.5]}, "transactionId": "a"}
+    for _ in range(2):
+        await _ok(await http.post("/api/v1/push", json={"items": [item, {"queue": queue}]}), 201)
+    (first, *_) = (await _ok(await http.get(f"/api/v1/pop/queue/{queue}")))["messages"]
+    await _ok(await http.post("/api/v1/ack", json=first))
+    path = f"/api/v1/pop/queue/{queue}/partition/Default"
+    popped = await _ok(await http.get(path, params={"consumerGroup": "g"}))
+    await _ok(await http.post(f"/api/v1/lease/{popped['leaseId']}/extend"))
+    await _ok(await http.get(path, params={"consumerGroup": "g"}), 204)
+    await _ok(await http.get("/api/v1/pop", params={"task": "t", "consumerGroup": "h"}))
+    body = {"acknowledgments": popped["messages"], "consumerGroup": "g", "next": path + "?batch=1"}
+    await _ok(await http.post("/api/v1/ack/batch", json=body))
+    operations = [{"type": "push", "items": [item | {"transactionId": "b"}]}]
+    await _ok(await http.post("/api/v1/transaction", json={"operations": operations}))
+    await _ok(await http.post("/api/v1/transaction", json={"operations": operations}))
+    return {**first, "payload": item}
+
+
+async def _inspection(api: Api, queue: str, message: Mapping[str, Any]) -> None:
+    http, place = api.http, f"{message['partitionId']}/{message['transactionId']}"
+    trace = {**message, "data": {"x": 1}, "traceNames": "name"}
+    await _ok(await http.post("/api/v1/traces", json=trace), 201)
+    for path in (
+        f"traces/{place}", "traces/names", "traces/by-name/name", f"messages/{place}", "messages",
+        f"why/{queue}", "status", "status/analytics", "status/queues", f"status/queues/{queue}",
+        f"status/queues/{queue}/messages", "status/buffers", "resources/overview",
+        "resources/queues", f"resources/queues/{queue}", "resources/namespaces", "resources/tasks",
+        "consumer-groups", "consumer-groups/g", "consumer-groups/lagging?minLagSeconds=0",
+        "operations", "operations/stats", "operations/aside", "analytics/retention",
+        "analytics/pipeline", "system/maintenance", "system/maintenance/pop",
+    ):  # fmt: skip
+        await _ok(await http.get(f"/api/v1/{path}"))
+    for path in ("/health", "/health/live", "/health/ready", "/metrics", "/metrics/prometheus"):
+        await _ok(await http.get(path)) if "prom" not in path else await http.get(path)
+    await _ok(await http.post("/api/v1/stats/refresh"))
+    await _ok(await http.post("/api/v1/operations/retry"))
+    for path in ("system/maintenance", "system/maintenance/pop"):
+        await _ok(await http.post(f"/api/v1/{path}", json={"enabled": False}))
+
+
+async def _removal(api: Api, queue: str, message: Mapping[str, Any]) -> None:
+    http, ids = api.http, message["partitionId"]
+    group = "/api/v1/consumer-groups/g"
+    await _ok(await http.post(f"{group}/queues/{queue}/seek", json={"toEnd": True}))
+    await _ok(await http.post(f"{group}/queues/{queue}/partitions/Default/seek"))
+    start = {"subscriptionTimestamp": "2030-01-31T12:00:00Z"}
+    await _ok(await http.post(f"{group}/subscription", json=start))
+    await api.push(queue, 1, transactionId="c")
+    await _ok(await http.post(f"/api/v1/messages/{ids}/c/dlq", json={"error": "why"}))
+    await _ok(await http.get("/api/v1/dlq", params={"queue": queue}))
+    await _ok(await http.post(f"/api/v1/messages/{ids}/c/retry"))
+    await _ok(await http.post(f"/api/v1/messages/{ids}/b/dlq"))
+    await _ok(await http.post("/api/v1/dlq/retry", json={"queue": queue}))
+    await _ok(await http.delete("/api/v1/dlq", params={"queue": queue}))
+    await _ok(await http.delete(f"/api/v1/messages/{ids}/a"))
+    await _ok(await http.delete(f"{group}/queues/{queue}"))
+    await _ok(await http.delete(group))
+    await _ok(await http.delete(f"/api/v1/queues/{queue}/clear"))
+    await _ok(await http.delete(f"/api/v1/resources/queues/{queue}/partitions/Default"))
+    await _ok(await http.delete(f"/api/v1/resources/queues/{queue}"))
+
+
+#: Their answers are compared where there is what they show: see the tests of operations, and of
+#: results of the pipeline.
+ELSEWHERE = {
+    "get_api_v1_operations_operation_id",
+    "post_api_v1_operations_operation_id_retry",
+    "post_api_v1_operations_operation_id_discard",
+    "get_api_v1_analytics_pipeline_table",
+}
+
+
+async def test_real_answers_are_what_the_document_says(
+    api: Api, judge: Judge, document: Document
+) -> None:
+    judge.seen.clear()
+    queue = unique("openapi.task")
+    message = await _messages(api, queue)
+    await _inspection(api, queue, message)
+    await _removal(api, queue, message)
+    await api.http.get("/openapi.json")
+    known = {one["operationId"] for path in document["paths"].values() for one in path.values()}
+    assert known - judge.seen == ELSEWHERE
+
+
+async def test_errors_are_what_the_document_says(api: Api) -> None:
+    codes = {}
+    for method, path, body in (
+        ("POST", "/api/v1/push", "{"),
+        ("GET", f"/api/v1/resources/queues/{unique()}", ""),
+        ("POST", f"/api/v1/lease/{NOWHERE}/extend", ""),
+        ("GET", f"/api/v1/operations/{NOWHERE}", ""),
+        ("POST", f"/api/v1/operations/{NOWHERE}/retry", ""),
+        ("POST", f"/api/v1/operations/{NOWHERE}/discard", ""),
+        ("GET", "/api/v1/analytics/pipeline/nonsense", ""),
+    ):
+        response = await api.http.request(method, path, content=body)
+        codes[path.rsplit("/", 1)[0]] = (response.status_code, response.json()["code"])
+    assert set(codes.values()) == {(400, "invalid_request"), (404, "not_found")}
