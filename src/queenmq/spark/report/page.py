@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
-from importlib import resources
-from string import Template
 from typing import TYPE_CHECKING, Any
 
-from queenmq.spark.report.charts import Series, bar_chart, column_chart, line_chart, table
+from queenmq.spark.report import rendering
+from queenmq.spark.report.charts import Chart, Series, bar_chart, column_chart, line_chart
 from queenmq.spark.report.numbers import duration, moment, percent, plain, size
 
 if TYPE_CHECKING:
@@ -24,42 +23,50 @@ _UNKNOWN = "—"
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Table:
+    """A table of the page."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A queue with its charts."""
+
+    name: str
+    about: str
+    charts: Sequence[Chart]
+
+
 def render(results: Results) -> str:
-    """The whole page."""
+    """Return the whole page."""
     span = results.run.span
-    template = Template(
-        (resources.files("queenmq.spark.report") / "template.html").read_text(encoding="utf-8")
-    )
-    chosen = ", ".join(f"{name} {value}" for name, value in sorted(results.run.scope.items()))
-    about = (
-        f"{moment(span.start)} to {moment(span.end)}, in buckets of"
-        f" {duration(span.bucket_s * 1000)}. Queues by {chosen}."
-    )
-    footer = f"Run {results.run.id}. All times are UTC. Everything on this page is in this file."
-    return template.substitute(
-        title="Queen analytics",
-        about=escape(about),
-        body="\n".join(_body(results)),
-        footer=escape(footer),
-    )
-
-
-def _body(results: Results) -> Iterator[str]:
     queues = sorted(results.rows("queues"), key=lambda row: (-row["pushed"], row["queue"]))
     groups = results.rows("groups")
-    yield _tiles(results, queues, groups)
-    yield from _unknowns(queues)
-    yield f'<div class="wide">{_queue_table(queues)}{_group_table(groups)}</div>'
-    for row in queues[:_QUEUES_MAX]:
-        yield from _queue(results, row, [g for g in groups if g["queue"] == row["queue"]])
-    left = len(queues) - _QUEUES_MAX
-    if left > 0:
-        yield f'<p class="soft">{left} quieter queues have no charts; choose them by --queue.</p>'
+    chosen = ", ".join(f"{name} {value}" for name, value in sorted(results.run.scope.items()))
+    return rendering.render(
+        "page.html",
+        title="Queen analytics",
+        about=f"{moment(span.start)} to {moment(span.end)}, in buckets of"
+        f" {duration(span.bucket_s * 1000)}. Queues by {chosen}.",
+        tiles=_tiles(results, queues, groups),
+        silent=_silent(queues),
+        tables=[_queue_table(queues), _group_table(groups)],
+        queues=[
+            _queue(results, row, [g for g in groups if g["queue"] == row["queue"]])
+            for row in queues[:_QUEUES_MAX]
+        ],
+        left=len(queues) - _QUEUES_MAX,
+        footer=f"Run {results.run.id}. All times are UTC. Everything on this page is in this file.",
+    )
 
 
-def _tiles(results: Results, queues: Sequence[Row], groups: Sequence[Row]) -> str:
+def _tiles(results: Results, queues: Sequence[Row], groups: Sequence[Row]) -> list[tuple[str, str]]:
     p95 = [row["latency_p95_ms"] for row in groups if row["latency_p95_ms"] is not None]
-    tiles = [
+    return [
         ("Pushed", plain(results.run.messages)),
         ("Payload", size(sum(row["bytes"] for row in queues))),
         ("Consumed", _known(_sum(groups, "consumed"), plain)),
@@ -67,8 +74,6 @@ def _tiles(results: Results, queues: Sequence[Row], groups: Sequence[Row]) -> st
         ("Slowest p95", _known(max(p95, default=None), duration)),
         ("Dead letters", plain(_sum(groups, "dead_letters") or 0)),
     ]
-    items = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles)
-    return f'<dl class="tiles">{"".join(items)}</dl>'
 
 
 def _sum(rows: Sequence[Row], column: str) -> int | None:
@@ -80,19 +85,13 @@ def _known(value: float | None, form: Any) -> str:
     return _UNKNOWN if value is None else str(form(value))
 
 
-def _unknowns(queues: Sequence[Row]) -> Iterator[str]:
+def _silent(queues: Sequence[Row]) -> str:
+    """Return the queues of which consumption is not known; empty if there are none."""
     silent = [row["queue"] for row in queues if not row["keeps_history"]]
-    if not silent:
-        return
-    some = ", ".join(silent[:8]) + (f" and {len(silent) - 8} more" if len(silent) > 8 else "")
-    yield (
-        '<div class="note" role="note"><p>What was consumed when, backlog over time and latencies'
-        f" are not known for: {escape(some)}. Set the queue option <code>ackHistory</code> to have"
-        " them from then on.</p></div>"
-    )
+    return ", ".join(silent[:8]) + (f" and {len(silent) - 8} more" if len(silent) > 8 else "")
 
 
-def _queue_table(queues: Sequence[Row]) -> str:
+def _queue_table(queues: Sequence[Row]) -> _Table:
     columns = (
         "queue",
         "ack history",
@@ -105,7 +104,7 @@ def _queue_table(queues: Sequence[Row]) -> str:
         "p95",
         "max",
     )
-    rows = (
+    rows = [
         (
             row["queue"],
             "yes" if row["keeps_history"] else "no",
@@ -119,11 +118,11 @@ def _queue_table(queues: Sequence[Row]) -> str:
             _known(row["payload_max"], size),
         )
         for row in queues
-    )
-    return table("Queues, and how evenly pushes fall on their partitions", columns, rows, texts=2)
+    ]
+    return _Table("Queues, and how evenly pushes fall on their partitions", columns, rows)
 
 
-def _group_table(groups: Sequence[Row]) -> str:
+def _group_table(groups: Sequence[Row]) -> _Table:
     columns = (
         "queue",
         "group",
@@ -135,7 +134,7 @@ def _group_table(groups: Sequence[Row]) -> str:
         "retries",
         "dead letters",
     )
-    rows = (
+    rows = [
         (
             row["queue"],
             _group_name(row["consumer_group"]),
@@ -146,15 +145,23 @@ def _group_table(groups: Sequence[Row]) -> str:
             plain(row["dead_letters"]),
         )
         for row in groups
-    )
-    return table("Consumer groups, and the time from push to ack", columns, rows, texts=2)
+    ]
+    return _Table("Consumer groups, and the time from push to ack", columns, rows)
 
 
 def _group_name(group: str) -> str:
     return "default group" if group == "__QUEUE_MODE__" else group
 
 
-def _queue(results: Results, queue: Row, groups: Sequence[Row]) -> Iterator[str]:
+def _queue(results: Results, queue: Row, groups: Sequence[Row]) -> _Section:
+    about = (
+        f"{plain(queue['pushed'])} messages in {plain(queue['partitions'])} partitions,"
+        f" {len(groups)} consumer group{'' if len(groups) == 1 else 's'}."
+    )
+    return _Section(queue["queue"], about, list(_charts(results, queue, groups)))
+
+
+def _charts(results: Results, queue: Row, groups: Sequence[Row]) -> Iterator[Chart]:
     name = queue["queue"]
     lines = [row for row in results.rows("timeline") if row["queue"] == name]
     times = results.run.span.starts()
@@ -171,12 +178,6 @@ def _queue(results: Results, queue: Row, groups: Sequence[Row]) -> Iterator[str]
     otherwise = "No values in this range."
     if not queue["keeps_history"]:
         otherwise = "Not known: this queue keeps no ack history."
-    yield f"<section><h2>{escape(name)}</h2>"
-    yield (
-        f'<p class="soft">{plain(queue["pushed"])} messages in {plain(queue["partitions"])}'
-        f" partitions, {len(groups)} consumer group{'' if len(groups) == 1 else 's'}.</p>"
-    )
-    yield '<div class="charts">'
     yield line_chart(
         "Throughput",
         f"Messages of {name} pushed, and consumed by each group, per bucket.",
@@ -208,10 +209,9 @@ def _queue(results: Results, queue: Row, groups: Sequence[Row]) -> Iterator[str]
             otherwise=otherwise,
         )
     yield from _shares(results, name)
-    yield "</div></section>"
 
 
-def _shares(results: Results, queue: str) -> Iterator[str]:
+def _shares(results: Results, queue: str) -> Iterator[Chart]:
     def rows(name: str) -> list[Row]:
         return [row for row in results.rows(name) if row["queue"] == queue]
 
