@@ -31,6 +31,7 @@ PRINTED = [
     [],
     [],
     ["partition 'Default' has 1 message", "dead_letter", "1"],
+    ["queued client-types client-types", "client-types 1 1"],
     ["1", "2", "3", "4"],
 ]
 

@@ -13,8 +13,6 @@ import pytest
 from tests.support.broker import SOON_S, Api, BrokerProcess, unique
 from tests.support.waiting import wait_until_async
 
-pytestmark = pytest.mark.db
-
 Connect = Callable[[], Awaitable[asyncpg.Connection]]
 SOON_MS = int(SOON_S * 1000) - 5000
 #: A partition by name is leased without a look-up, which would need the held table, too.

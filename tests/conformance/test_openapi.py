@@ -117,8 +117,8 @@ async def _removal(api: Api, queue: str, message: Mapping[str, Any]) -> None:
     await _ok(await http.delete(f"/api/v1/resources/queues/{queue}"))
 
 
-#: Their answers are compared where there is what they show: see the tests of operations, and of
-#: results of the pipeline.
+#: They need a broker under load, or a run of a job. The tests of the client read their answers into
+#: the same Structs.
 ELSEWHERE = {
     "get_api_v1_operations_operation_id",
     "post_api_v1_operations_operation_id_retry",

@@ -24,8 +24,6 @@ from tests.isolation.sessions import (
 from tests.support.broker import unique
 from tests.support.operations import claim, enqueue, operations, run, run_all, settle, stored
 
-pytestmark = pytest.mark.db
-
 
 async def _places(
     database: asyncpg.Connection, max_size: int, *names: str, queue: str | None = None

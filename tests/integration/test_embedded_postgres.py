@@ -45,8 +45,6 @@ from tests.support.embedded_server import (
 )
 from tests.support.waiting import wait_until, wait_until_async
 
-pytestmark = pytest.mark.db
-
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="root's own rules; this is a plain user")
 only_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

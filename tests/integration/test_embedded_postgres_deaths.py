@@ -28,7 +28,6 @@ from tests.support.embedded_server import (
 from tests.support.waiting import wait_until, wait_until_async
 
 pytestmark = [
-    pytest.mark.db,
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]
 

@@ -13,8 +13,6 @@ from queenmq.storage.sql_files import SqlFile, load_folder
 from tests.isolation.sessions import Ack, ack, ensure, pop_one, push_all
 from tests.support.plain_sql import insert
 
-pytestmark = pytest.mark.db
-
 _NUMBER = "SELECT number FROM queen.partition_lookup WHERE partition_id = $1"
 _LAST = "SELECT last_value FROM queen.partition_numbers"
 

@@ -15,8 +15,6 @@ import pytest
 from queenmq.ids import new_lease_id
 from queenmq.storage.sql_files import load_queries
 
-pytestmark = pytest.mark.db
-
 CALLS = load_queries("calls")
 QUEUE_MODE = "__QUEUE_MODE__"
 #: The part of seq that an id holds.

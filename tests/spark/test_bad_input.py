@@ -27,7 +27,7 @@ from tests.support.own_postgres import OwnPostgres
 from tests.support.shared_postgres import SharedPostgres
 from tests.support.staging import staged, stored
 
-pytestmark = [pytest.mark.db, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 #: More than a log segment has, which no server can do without; less than the rows of a test take.
 _FILE_BYTES_MAX = 20 * 2**20

@@ -20,7 +20,7 @@ from tests.support.staging import staged
 from tests.support.stream_driver import Driver
 from tests.support.waiting import wait_until_async
 
-pytestmark = [pytest.mark.db, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 KILLS = 5
 #: Windows are by the time of the push, but for the last message, which ends all of them.

@@ -25,7 +25,6 @@ from tests.support.staging import staged, stored
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.db,
     pytest.mark.slow,
     pytest.mark.timeout(300),
     # Spark leaves the closing of its sockets and processes to the collector.
