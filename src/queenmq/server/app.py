@@ -76,13 +76,16 @@ class App:
         self._metrics = metrics
         self._hot: dict[tuple[str, bytes], Handler] = {}
         others: list[tuple[RouteSpec, Endpoint]] = []
-        for spec, handler in (found for owner in routes for found in bound_routes(owner)):
+        # Pops have names in their paths, so they are found by the beginning of those.
+        found = [one for owner in routes if owner is not pop for one in bound_routes(owner)]
+        for spec, handler in found:
             if not spec.is_hot:
                 others.append((spec, handler))
-            elif not spec.path.startswith(POP_PREFIX.decode()):
+                continue
+            self._hot[spec.method, spec.path.encode()] = handler
+            if spec.method == "GET":
                 # Every GET route answers HEAD as well.
-                for method in (spec.method, "HEAD") if spec.method == "GET" else (spec.method,):
-                    self._hot[method, spec.path.encode()] = handler
+                self._hot["HEAD", spec.path.encode()] = handler
         self._router = Router(_router_routes(others), redirect_slashes=False, default=self._unknown)
         self._paths = {path for _, path in self._hot}
         self._failures = FailureLog()

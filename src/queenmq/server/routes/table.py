@@ -1,4 +1,4 @@
-"""Lists every class with routes. A new one is added here and built in `wiring/`."""
+"""Lists every class with routes, for tests and documents. `wiring/` builds the same."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ from queenmq.server.routes.hot.transactions import TransactionRoutes
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
 from queenmq.server.routes.inspection.openapi import OpenApiRoute
 from queenmq.server.routes.inspection.pipeline import PipelineRoutes
-from queenmq.server.routes.table import all_specs
+from queenmq.server.routing.spec import specs_of
 from queenmq.server.wiring.health import make_health
 from queenmq.server.wiring.inspection import make_inspection
 from queenmq.server.wiring.joining import Joining
@@ -281,8 +281,10 @@ class Broker:
             ),
             self._health,
             metrics,
-            OpenApiRoute(all_specs),
         ]
+        routes.append(
+            OpenApiRoute(lambda: [spec for one in routes for spec in specs_of(type(one))])
+        )
         self.app = App(routes, pop=pop, metrics=metrics, refusals=Refusals(registry))
 
     def _make_operation_routes(self) -> tuple[OperationRoutes, AsideRoutes]:
