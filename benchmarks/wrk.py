@@ -66,12 +66,14 @@ def run(
     *,
     seconds: int,
     connections: int = CONNECTIONS,
+    headers: Sequence[str] = (),
 ) -> Outcome:
     """Send requests for that long."""
     folder = HERE / "lua"
     command = [
         find(), f"--threads={THREADS}", f"--connections={connections}", f"--duration={seconds}s",
-        "--timeout=30s", f"--script={folder / script}.lua", url, "--", *arguments,
+        "--timeout=30s", *(f"--header={header}" for header in headers),
+        f"--script={folder / script}.lua", url, "--", *arguments,
     ]  # fmt: skip
     before = _children_cpu_s()
     # A closing ;; keeps wrk's own search path.

@@ -5,6 +5,8 @@
     ├── InvalidRequest              the caller's mistake (400)
     │   ├── RequestTooLarge         a bound on size was passed (413)
     │   └── NotFound                the named thing does not exist (404)
+    ├── Unauthenticated             no token, or one that is not good (401)
+    ├── Forbidden                   the caller is known and may not do this (403)
     ├── LeaseLost                   the lease is not live any more (409)
     ├── Conflict                    the thing is in a state that does not allow it (409)
     ├── TransactionRefused          a transaction was rolled back; its text says why
@@ -62,6 +64,14 @@ class RequestTooLarge(InvalidRequest):
 
 class NotFound(InvalidRequest):
     """The thing named in the request does not exist."""
+
+
+class Unauthenticated(QueenError):
+    """The request has no credential, or one that cannot be trusted."""
+
+
+class Forbidden(QueenError):
+    """The caller is known and may not do this."""
 
 
 class LeaseLost(QueenError):

@@ -34,10 +34,32 @@ ALIASES = {
     "SMART_POLL_MAX_INTENTIONS": "smart_poll_max_intentions",
     "SMART_POLL_PREFLIGHT_TIMEOUT": "smart_poll_preflight_timeout_ms",
     "SMART_POLL_MIN_INTERVAL": "smart_poll_min_interval_ms",
+    "JWT_ENABLED": "auth_enabled",
+    "JWT_ALGORITHM": "jwt_algorithm",
+    "JWT_SECRET": "jwt_secret",
+    "JWT_PUBLIC_KEY": "jwt_public_key",
+    "JWT_JWKS_URL": "jwt_jwks_url",
+    "JWT_JWKS_REFRESH_INTERVAL": "jwt_jwks_refresh_s",
+    "JWT_JWKS_REQUEST_TIMEOUT": "jwt_jwks_timeout_ms",
+    "JWT_ISSUER": "jwt_issuer",
+    "JWT_AUDIENCE": "jwt_audience",
+    "JWT_CLOCK_SKEW": "jwt_clock_skew_s",
+    "JWT_ROLES_CLAIM": "jwt_roles_claim",
+    "JWT_ROLES_ARRAY_CLAIM": "jwt_roles_array_claim",
+    "JWT_ROLE_ADMIN": "jwt_role_admin",
+    "JWT_ROLE_READ_WRITE": "jwt_role_read_write",
+    "JWT_ROLE_READ_ONLY": "jwt_role_read_only",
 }
 
 #: Variables with our prefix that are no settings of the broker: the command line reads them.
-OTHERS = {"QUEEN_CONFIG", "QUEEN_CONTEXT", "QUEEN_SPARK_MASTER", "QUEEN_TOKEN", "QUEEN_URL"}
+OTHERS = {
+    "QUEEN_CONFIG",
+    "QUEEN_CONTEXT",
+    "QUEEN_SPARK_MASTER",
+    "QUEEN_TOKEN",
+    "QUEEN_TOKEN_FILE",
+    "QUEEN_URL",
+}
 #: What Kubernetes sets for services whose names begin with "queen".
 _OF_SERVICES = re.compile(
     r"QUEEN_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)"
@@ -129,6 +151,38 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     stream_value_bytes_max: Bound = 1024 * 1024  # Largest value of one key of a stream's state.
     stream_state_bytes_max: Count = 1024 * 1024 * 1024  # All state of one stream query.
+    insecure: bool = False  # Listen beyond this machine although authentication is off.
+    auth_enabled: bool = False  # Require a token for everything but health checks.
+    jwt_algorithm: Literal["auto", "HS256", "RS256", "ES256", "EdDSA"] = (
+        "auto"  # Algorithm of JWTs; auto takes what each configured key is for.
+    )
+    jwt_secret: str | None = None  # Shared secret of HS256, 32 bytes or more.
+    jwt_secret_file: str | None = None  # File with that secret.
+    jwt_public_key: str | None = None  # Public key in PEM, or the file with it.
+    jwt_jwks_url: str | None = None  # Key set of an identity provider.
+    jwt_jwks_refresh_s: Bound = 3_600  # The key set is fetched again after this time.
+    jwt_jwks_timeout_ms: Bound = 5_000  # How long fetching it may take.
+    jwt_issuer: str | None = None  # The iss that tokens must have.
+    jwt_audience: str | None = None  # The aud that tokens must have.
+    jwt_clock_skew_s: Annotated[int, msgspec.Meta(ge=0, le=3_600)] = (
+        30  # How far clocks may be apart.
+    )
+    jwt_require_exp: bool = True  # Refuse tokens that never expire.
+    jwt_roles_claim: str = "role"  # Claim with one role.
+    jwt_roles_array_claim: str = "roles"  # Claim with several roles.
+    jwt_role_admin: str = "admin"  # Name of the role admin in tokens.
+    jwt_role_read_write: str = "read-write"  # Name of the role read-write in tokens.
+    jwt_role_read_only: str = "read-only"  # Name of the role read-only in tokens.
+    jwt_queues_claim: str = "queen_queues"  # Claim with the queue patterns of a token.
+    jwt_verbs_claim: str = "queen_verbs"  # Claim with the verbs of a token.
+    metrics_public: bool = False  # Serve /metrics/prometheus without a token.
+    session_hours: Annotated[int, msgspec.Meta(ge=1, le=8_760)] = 12  # Life of a login.
+    trusted_proxies: str = ""  # Proxies whose word on users counts, by commas.
+    forward_user_header: str = "X-Forwarded-User"  # Header with the user, from such a proxy.
+    forward_roles_header: str = "X-Forwarded-Groups"  # Header with their roles, by commas.
+    audit_retention_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = (
+        90  # How long the audit log is kept.
+    )
     trace_retention_s: Bound = 604_800  # Traces of messages are removed after this time.
     shutdown_timeout_ms: Bound = 10_000  # Work in flight at a stop is given this long.
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # Least severe line to log.

@@ -38,6 +38,7 @@ PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 #: The ids that stand in the examples.
 OPERATION_ID = "01a1e27d-ffeb-7ea9-b445-f3dcf83be995"
 PARTITION_ID = "6ccda5df-06f8-4941-ad87-08c067dee57b"
+TOKEN_ID = "0d8f6c52-1c2b-4b7e-9a55-3f6d1d0f7e11"
 
 
 class Example(NamedTuple):
@@ -149,7 +150,7 @@ def test_every_command_is_on_the_page_with_its_options() -> None:
         for path, command in commands()
     }
     shared = {"--help", "--output"}
-    servers = {"--url", "--token", "--context"}
+    servers = {"--url", "--token", "--token-file", "--context"}
     jobs = {"--" + field.name.replace("_", "-") for field in dataclasses.fields(Common)}
     assert written == {
         path: flags
@@ -179,6 +180,9 @@ def test_the_example_works(
     line = example.line.replace(PARTITION_ID, os.environ["EXAMPLE_PARTITION_ID"])
     if OPERATION_ID in line:
         line = line.replace(OPERATION_ID, place.operations.pop())
+    if TOKEN_ID in line:
+        with SyncQueen(place.broker.url) as queen:
+            line = line.replace(TOKEN_ID, queen.admin.create_token("example")["id"])
     if example.command == "queen serve":
         _serve(line, place.path)
     elif re.search(r"[|$>]", line):

@@ -52,7 +52,7 @@ SHOWN = [
     "why QUEUE --group a-group-with-a-name", "why QUEUE", "status", "ops list", "ops stats",
     "maintenance show", "top --once --interval 0.2", "context list", "context show",
     "pop QUEUE --group another-group --auto-ack",
-    "bench push --seconds 0.2 --connections 1",
+    "bench push --seconds 0.2 --connections 1", "tokens list", "audit",
 ]  # fmt: skip
 
 
@@ -99,10 +99,11 @@ def test_every_command_is_shown_or_prints_sentences() -> None:
         "queen ops retry", "queen ops discard", "queen maintenance on", "queen maintenance off",
         "queen context set", "queen context use", "queen context delete", "queen db url",
         "queen db migrate", "queen db check", "queen db resync-lookup", "queen db finish-upgrade",
-        "queen partitions delete",
+        "queen partitions delete", "queen tokens create", "queen tokens revoke",
+        "queen db create-token",
     }  # fmt: skip
     # With a database, in tests/cli/test_inspection.py; and an operation, which has to fail first.
-    elsewhere = {"queen db vacuum-report", "queen ops show"}
+    elsewhere = {"queen db vacuum-report", "queen db roles", "queen ops show"}
     every = {
         path
         for path, command in every_command(typer.main.get_command(main.app))

@@ -22,6 +22,7 @@ from tests.support.waiting import wait_until
 FORGOTTEN = (
     "QUEEN_URL",
     "QUEEN_TOKEN",
+    "QUEEN_TOKEN_FILE",
     "QUEEN_CONTEXT",
     "QUEEN_DATABASE_URL",
     "NO_COLOR",

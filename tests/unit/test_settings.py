@@ -75,7 +75,7 @@ class TestPrecedence:
 
 class TestValues:
     @pytest.mark.parametrize(
-        "name", [name for name in FIELDS if name not in ("database_url", "spool_dir")]
+        "name", [name for name in FIELDS if getattr(Settings(), name) is not None]
     )
     def test_every_setting_can_come_from_the_environment(self, name: str) -> None:
         default = getattr(Settings(), name)
@@ -167,26 +167,58 @@ class TestUnknownVariables:
         )
 
 
+POLL_ALIASES = {
+    variable: name for variable, name in settings.ALIASES.items() if not variable.startswith("JWT_")
+}
+
+
 class TestOtherNames:
-    @pytest.mark.parametrize(("variable", "name"), settings.ALIASES.items())
+    @pytest.mark.parametrize(
+        ("variable", "name", "value"),
+        [
+            ("JWT_ENABLED", "auth_enabled", True),
+            ("JWT_ALGORITHM", "jwt_algorithm", "RS256"),
+            ("JWT_SECRET", "jwt_secret", "s"),
+            ("JWT_PUBLIC_KEY", "jwt_public_key", "k"),
+            ("JWT_JWKS_URL", "jwt_jwks_url", "https://x"),
+            ("JWT_JWKS_REFRESH_INTERVAL", "jwt_jwks_refresh_s", 60),
+            ("JWT_JWKS_REQUEST_TIMEOUT", "jwt_jwks_timeout_ms", 900),
+            ("JWT_ISSUER", "jwt_issuer", "i"),
+            ("JWT_AUDIENCE", "jwt_audience", "a"),
+            ("JWT_CLOCK_SKEW", "jwt_clock_skew_s", 5),
+            ("JWT_ROLES_CLAIM", "jwt_roles_claim", "r"),
+            ("JWT_ROLES_ARRAY_CLAIM", "jwt_roles_array_claim", "rs"),
+            ("JWT_ROLE_ADMIN", "jwt_role_admin", "boss"),
+            ("JWT_ROLE_READ_WRITE", "jwt_role_read_write", "rw"),
+            ("JWT_ROLE_READ_ONLY", "jwt_role_read_only", "ro"),
+        ],
+    )
+    def test_the_names_of_jwt_settings_work_without_our_prefix(
+        self, variable: str, name: str, value: Any
+    ) -> None:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        assert getattr(load(environ={variable: text}), name) == value
+        assert settings.ALIASES[variable] == name
+
+    @pytest.mark.parametrize(("variable", "name"), POLL_ALIASES.items())
     def test_a_variable_without_our_prefix_works(self, variable: str, name: str) -> None:
         assert getattr(load(environ={variable: "77"}), name) == 77
 
     def test_the_names_are_those_that_are_promised(self) -> None:
-        assert settings.ALIASES == {
+        assert POLL_ALIASES == {
             "SMART_POLL_MAX_INTENTIONS": "smart_poll_max_intentions",
             "SMART_POLL_PREFLIGHT_TIMEOUT": "smart_poll_preflight_timeout_ms",
             "SMART_POLL_MIN_INTERVAL": "smart_poll_min_interval_ms",
         }
 
-    @pytest.mark.parametrize(("variable", "name"), settings.ALIASES.items())
+    @pytest.mark.parametrize(("variable", "name"), POLL_ALIASES.items())
     def test_the_variable_with_our_prefix_wins(self, variable: str, name: str) -> None:
         ours = f"QUEEN_{name.upper()}"
         for environ in ({variable: "77", ours: "88"}, {ours: "88", variable: "77"}):
             assert getattr(load(environ=environ), name) == 88
         assert getattr(load(environ={variable: "77", ours: ""}), name) == 77
 
-    @pytest.mark.parametrize(("variable", "name"), settings.ALIASES.items())
+    @pytest.mark.parametrize(("variable", "name"), POLL_ALIASES.items())
     def test_it_beats_the_file_and_loses_to_a_flag(
         self, write_config: Any, variable: str, name: str
     ) -> None:
@@ -195,7 +227,7 @@ class TestOtherNames:
         found = load({name: "99"}, config=config, environ={variable: "77"})
         assert getattr(found, name) == 99
 
-    @pytest.mark.parametrize("variable", settings.ALIASES)
+    @pytest.mark.parametrize("variable", POLL_ALIASES)
     def test_a_bad_value_is_named_as_it_was_given(self, variable: str) -> None:
         assert refusal(environ={variable: "0"}).startswith(f"{variable} cannot be '0'; use ")
 

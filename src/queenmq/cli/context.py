@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+import msgspec
 import typer
 
-from queenmq.cli import contexts
+from queenmq.cli import contexts, keyrings
 from queenmq.cli.contexts import Server
 from queenmq.cli.display.output import Column, Output
 from queenmq.cli.exits import UsageProblem
@@ -57,8 +58,14 @@ def set_(
     token: Annotated[
         str | None, typer.Option(help="The server's token; - reads it from standard input.")
     ] = None,
+    token_file: Annotated[
+        str | None, typer.Option(help="A file with the token, read when it is needed.")
+    ] = None,
 ) -> None:
     """Add a context, or change one. The first one is used from then on.
+
+    A token is kept in the system's keyring if the package keyring is installed and one is
+    open, otherwise in the file of contexts, which only you can read.
 
     Example: queen context set local --url http://127.0.0.1:6632
     """
@@ -69,10 +76,16 @@ def set_(
     before = found.contexts.get(name)
     if before is None and url is None:
         raise UsageProblem(f"context {name!r} is new and has no --url; give one")
-    server = Server(
-        url or (before.url if before else ""), token or (before.token if before else None)
-    )
-    found.contexts[name] = contexts.checked(name, server)
+    if token is not None and token_file is not None:
+        raise UsageProblem("--token and --token-file are both given; leave one of them out")
+    server = contexts.checked(name, before or Server(url or ""))
+    if url is not None:
+        server = contexts.checked(name, msgspec.structs.replace(server, url=url))
+    if token is not None or token_file is not None:
+        server = contexts.checked(name, Server(server.url, token, token_file))
+        if server.token is not None and keyrings.store(name, server.token):
+            server = Server(server.url, keyring=True)
+    found.contexts[name] = server
     found.current = found.current or name
     contexts.save(path, found)
     out.done(f"context {name} is {server.url}", _row(found, name))
@@ -107,7 +120,9 @@ def show(
     if name is None:
         out.done(f"no context is in use; the server is {contexts.DEFAULT_URL}", None)
         return
-    token = {"token": found.named(name).token} if with_token else {}
+    server = found.named(name)
+    secret = keyrings.read(name) if with_token and server.keyring else server.token
+    token = {"token": secret} if with_token else {}
     columns = [*_COLUMNS[1:], Column("token", "SECRET")] if with_token else _COLUMNS[1:]
     out.thing({**_row(found, name), **token}, columns)
 
@@ -123,6 +138,8 @@ def delete(out: Output, name: Name, yes: Yes = False) -> None:
     found.named(name)
     confirm(f"Forget context {name} and its token?", yes=yes)
     row = _row(found, name)
+    if found.contexts[name].keyring:
+        keyrings.forget(name)
     del found.contexts[name]
     if found.current == name:
         found.current = None
@@ -135,6 +152,6 @@ def _row(found: contexts.Contexts, name: str) -> dict[str, object]:
     return {
         "name": name,
         "url": server.url,
-        "hasToken": server.token is not None,
+        "hasToken": server.keyring or (server.token or server.token_file) is not None,
         "isCurrent": found.current == name,
     }

@@ -17,6 +17,7 @@ import msgspec
 import tomli_w
 import typer
 
+from queenmq.cli import keyrings
 from queenmq.cli.exits import NothingThere, UsageProblem
 
 DEFAULT_URL = "http://127.0.0.1:6632"
@@ -27,6 +28,10 @@ class Server(msgspec.Struct, frozen=True, omit_defaults=True):
 
     url: str
     token: str | None = None
+    #: Read when it is needed, and again when the server refuses what was read.
+    token_file: str | None = None
+    #: Whether the system's keyring has the token.
+    keyring: bool = False
 
 
 class Contexts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -92,10 +97,15 @@ def is_readable_by_others(path: Path) -> bool:
 
 def checked(name: str, server: Server) -> Server:
     """The server, if it can be kept under this name."""
-    for what, text in (("name", name), ("url", server.url), ("token", server.token or "-")):
+    for what, text in (
+        ("name", name),
+        ("url", server.url),
+        ("token", server.token or "-"),
+        ("token file", server.token_file or "-"),
+    ):
         if not text or not text.isprintable():
             raise UsageProblem(f"the {what} {text!r} of a context is empty or not printable")
-    return Server(checked_url(server.url), server.token)
+    return msgspec.structs.replace(server, url=checked_url(server.url))
 
 
 def checked_url(url: str) -> str:
@@ -113,21 +123,36 @@ def checked_url(url: str) -> str:
 def chosen(given: dict[str, tuple[str | None, bool]], path: Path) -> Server:
     """The server to talk to.
 
-    `given` has url, token and context, each with whether it comes from the environment. Flags go
-    before the environment, a URL before a context, and the current context is last. The token of a
-    context goes to the context's own server only.
+    `given` has url, token, token_file and context, each with whether it comes from the environment.
+    Flags go before the environment, a URL before a context, and the current context is last. The
+    token of a context goes to the context's own server only.
     """
-    (url, url_is_env), (token, _), (context, context_is_env) = (
-        given[name] for name in ("url", "token", "context")
-    )
+    (url, url_is_env), (context, context_is_env) = (given[name] for name in ("url", "context"))
+    token, file = _given_token(given)
     if url is not None and not (url_is_env and context is not None and not context_is_env):
-        return Server(checked_url(url), token)
+        return Server(checked_url(url), token, file)
     contexts = load(path)
     name = context if context is not None else contexts.current
     if name is None:
-        return Server(DEFAULT_URL, token)
+        return Server(DEFAULT_URL, token, file)
     server = contexts.named(name)
-    return Server(checked_url(server.url), server.token if token is None else token)
+    if token is not None or file is not None:
+        return Server(checked_url(server.url), token, file)
+    if server.keyring:
+        return Server(checked_url(server.url), keyrings.read(name))
+    return Server(checked_url(server.url), server.token, server.token_file)
+
+
+def _given_token(given: dict[str, tuple[str | None, bool]]) -> tuple[str | None, str | None]:
+    """Return the token or the file with it; a flag goes before the environment."""
+    (token, token_is_env), (file, file_is_env) = (
+        given.get(name, (None, False)) for name in ("token", "token_file")
+    )
+    if token is None or file is None:
+        return token, file
+    if token_is_env == file_is_env:
+        raise UsageProblem("both a token and a token file are given; leave one of them out")
+    return (None, file) if token_is_env else (token, None)
 
 
 def given_by(ctx: Any, **values: str | None) -> dict[str, tuple[str | None, bool]]:

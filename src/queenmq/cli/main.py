@@ -12,7 +12,9 @@ import typer
 
 from queenmq import __version__
 from queenmq.cli import context, demo, pipeline
+from queenmq.cli.access import audit, tokens
 from queenmq.cli.display.help import prepare, wrong_number
+from queenmq.cli.display.safe import say
 from queenmq.cli.exits import ERROR, INTERRUPTED, OK, PIPE_CLOSED, USAGE, code_of, line_of
 from queenmq.cli.messages import dlq, pop, push, tail
 from queenmq.cli.messages import show as messages
@@ -30,7 +32,7 @@ app = typer.Typer(
 )
 app.command(name="serve")(serve.serve)
 app.command(name="demo")(demo.demo)
-for module in (push, pop, tail, status, apply, bench, top):
+for module in (push, pop, tail, status, apply, bench, top, audit):
     module.register(app)
 app.add_typer(queues.app, name="queues")
 app.add_typer(partitions.app, name="partitions")
@@ -41,6 +43,7 @@ app.add_typer(messages.trace, name="trace")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(ops.app, name="ops")
 app.add_typer(maintenance.app, name="maintenance")
+app.add_typer(tokens.app, name="tokens")
 app.add_typer(db.app, name="db")
 app.add_typer(context.app, name="context")
 app.add_typer(pipeline.app, name="pipeline")
@@ -100,7 +103,7 @@ def _refuse(error: typer.TyperException, arguments: Sequence[str]) -> int:
 
 
 def _told(line: str, code: int) -> int:
-    print(f"queen: {line}", file=sys.stderr)
+    say(f"queen: {line}", is_error=True)
     return code
 
 

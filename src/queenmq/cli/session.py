@@ -12,6 +12,7 @@ import typer
 from queenmq.cli import contexts
 from queenmq.cli.contexts import Server
 from queenmq.cli.display.output import Format, Output
+from queenmq.cli.display.safe import printable
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.messages.verbatim import Verbatim
 from queenmq.cli.server.declaring import Command, declare, parameter
@@ -39,6 +40,12 @@ _SERVER = {
     "token": Annotated[
         str | None,
         typer.Option(help="The server's token.", envvar="QUEEN_TOKEN", rich_help_panel=_PANEL),
+    ],
+    "token_file": Annotated[
+        str | None,
+        typer.Option(
+            help="A file with the token.", envvar="QUEEN_TOKEN_FILE", rich_help_panel=_PANEL
+        ),
     ],
     "context": Annotated[
         str | None,
@@ -74,6 +81,8 @@ class Session:
 
     def options(self) -> Options:
         """The client's options, for commands that make their own."""
+        if self.server.token_file is not None:
+            return {"token_file": self.server.token_file}
         return {} if self.server.token is None else {"bearer_token": self.server.token}
 
     def require_queue(self, name: str) -> None:
@@ -132,6 +141,7 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is lost; where nobody can answer, `--yes` is needed."""
     if yes:
         return
+    question = printable(question)
     if not sys.stdin.isatty():
         raise UsageProblem(f"{question} Refused without confirmation; pass --yes.")
     try:

@@ -15,6 +15,7 @@ from queenmq.client.http.transport import Transport
 from queenmq.client.message import DeadLetters
 from queenmq.client.queries import (
     AnalyticsQuery,
+    AuditQuery,
     DeadLetterFilter,
     MessageQuery,
     OperationQuery,
@@ -22,7 +23,9 @@ from queenmq.client.queries import (
     QueueQuery,
     ScopeQuery,
     StatusQuery,
+    TokenQuery,
 )
+from queenmq.wire.access import AuditLog, Me, NewToken, TokenList, TokenRevoked
 
 T = TypeVar("T")
 
@@ -299,6 +302,64 @@ class Admin:
             query: `queue`, `namespace`, `task`, `from_`, `to`.
         """
         return await self._get(wire.Status, "/api/v1/status", query)
+
+    async def create_token(
+        self,
+        name: str,
+        *,
+        role: str = "read-only",
+        queues: Sequence[str] | None = None,
+        verbs: Sequence[str] | None = None,
+        expires_in_days: int | None = None,
+        subject: str | None = None,
+    ) -> NewToken:
+        """Make an API token; `token` of the answer is shown this once.
+
+        Args:
+            name: By which people tell tokens apart.
+            role: `read-only`, `read-write` or `admin`.
+            queues: Patterns of the queues that it is limited to.
+            verbs: `push`, `pop` and `admin`, as far as it is limited to some.
+            expires_in_days: When it ends by itself.
+            subject: Who its messages come from; the name by default.
+        """
+        body = {
+            "name": name,
+            "role": role,
+            "queues": queues,
+            "verbs": verbs,
+            "expiresInDays": expires_in_days,
+            "subject": subject,
+        }
+        return await self._post(NewToken, "/api/v1/tokens", body)
+
+    async def list_tokens(self, **query: Unpack[TokenQuery]) -> TokenList:
+        """List API tokens, newest first.
+
+        Args:
+            query: `sessions`, `limit`, `offset`.
+        """
+        return await self._get(TokenList, "/api/v1/tokens", query)
+
+    async def revoke_token(self, token_id: str) -> TokenRevoked:
+        """End a token at once.
+
+        Args:
+            token_id: Its id, as the list shows it.
+        """
+        return await self._delete(TokenRevoked, f"/api/v1/tokens/{quoted(token_id)}")
+
+    async def get_audit(self, **query: Unpack[AuditQuery]) -> AuditLog:
+        """List administrative actions, newest first.
+
+        Args:
+            query: `who`, `action`, `from_`, `to`, `limit`, `offset`.
+        """
+        return await self._get(AuditLog, "/api/v1/audit", query)
+
+    async def get_me(self) -> Me:
+        """Say who the server takes this client for, and what it may do."""
+        return await self._get(Me, "/api/me")
 
     async def get_queue_stats(self, **query: Unpack[ScopeQuery]) -> wire.QueueStatsList:
         """List queues with their counts.

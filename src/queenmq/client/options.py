@@ -10,7 +10,8 @@ from queenmq.client.errors import BufferFailed
 from queenmq.client.http.codec import Codec, Json
 from queenmq.client.http.retry import RetryPolicy
 from queenmq.client.http.servers import Servers, Strategy
-from queenmq.client.http.transport import Token, Transport
+from queenmq.client.http.tokens import Token, TokenFile
+from queenmq.client.http.transport import Transport
 from queenmq.ids import random_uuid
 
 QueuedBehavior = Literal["return", "poll"]
@@ -35,6 +36,7 @@ class Options(TypedDict, total=False):
     enable_failover: bool
     health_retry_after_millis: float
     bearer_token: Token | None
+    token_file: str | None
     headers: Mapping[str, str]
     ssl: ssl.SSLContext | None
     ca_file: str | None
@@ -60,6 +62,7 @@ DEFAULTS: Options = {
     "enable_failover": True,
     "health_retry_after_millis": 1_000,
     "bearer_token": None,
+    "token_file": None,
     "headers": {},
     "ssl": None,
     "ca_file": None,
@@ -122,12 +125,19 @@ def transport_of(options: Options) -> Transport:
         codec=Codec(options["json"]),
         policy=policy,
         timeout=options["timeout_millis"] / 1000,
-        token=options["bearer_token"],
+        token=_token(options),
         headers=options["headers"],
         ssl_context=_ssl_context(options),
         connections=options["connections"],
         can_fail_over=options["enable_failover"],
     )
+
+
+def _token(options: Options) -> Token | None:
+    token, file = options["bearer_token"], options["token_file"]
+    if token is not None and file is not None:
+        raise ValueError("both bearer_token and token_file are given; leave one of them out")
+    return token if file is None else TokenFile(file)
 
 
 def _ssl_context(options: Options) -> ssl.SSLContext | None:

@@ -124,3 +124,23 @@ class PipelineQuery(PageQuery, SpanQuery, total=False):
     run: str | None
     queue: str | None
     consumerGroup: str | None
+
+
+class TokenQuery(PageQuery, total=False):
+    """Which tokens.
+
+    sessions: Whether logins of people are listed as well.
+    """
+
+    sessions: bool | None
+
+
+class AuditQuery(SpanQuery, PageQuery, total=False):
+    """Which administrative actions.
+
+    who: Only those of this subject.
+    action: Only those of this name, as `queue.delete`.
+    """
+
+    who: str | None
+    action: str | None

@@ -15,7 +15,8 @@ from starlette.routing import Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from queenmq import wire
-from queenmq.errors import Overloaded, QueenError
+from queenmq.auth.rights import Right, right_of
+from queenmq.errors import Overloaded, QueenError, Unauthenticated
 from queenmq.server.answers.error_responses import (
     DEFECT,
     METHOD_NOT_ALLOWED,
@@ -27,6 +28,10 @@ from queenmq.server.answers.error_responses import (
 from queenmq.server.answers.failure_log import FailureLog
 from queenmq.server.answers.refusals import Refusals
 from queenmq.server.answers.responses import json_answer
+from queenmq.server.auth.callers import check_caller
+from queenmq.server.auth.endpoint import CheckedEndpoint
+from queenmq.server.auth.gate import Gate
+from queenmq.server.auth.wiring import Access
 from queenmq.server.edge.asgi_bridge import run_asgi
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.queries import parse_path
@@ -36,6 +41,10 @@ from queenmq.server.routes.inspection.metrics import MetricsRoutes
 from queenmq.server.routing.spec import RouteSpec, bound_routes
 
 logger = logging.getLogger(__name__)
+
+_POP = right_of("GET", "/api/v1/pop/queue/{queue:name}")
+_POP_ANY = right_of("GET", "/api/v1/pop")
+_POP_QUEUE = POP_PREFIX + b"/queue/"
 
 Handler = Callable[[Exchange], None]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -70,11 +79,14 @@ class App:
         pop: PopRoute,
         metrics: MetricsRoutes,
         refusals: Refusals,
+        access: Access,
     ) -> None:
         self._refusals = refusals
+        self._gate: Gate = access.gate
+        self._access = access
         self._pop = pop
         self._metrics = metrics
-        self._hot: dict[tuple[str, bytes], Handler] = {}
+        self._hot: dict[tuple[str, bytes], tuple[Handler, Right]] = {}
         others: list[tuple[RouteSpec, Endpoint]] = []
         # Pops have names in their paths, so they are found by the beginning of those.
         found = [one for owner in routes if owner is not pop for one in bound_routes(owner)]
@@ -82,10 +94,11 @@ class App:
             if not spec.is_hot:
                 others.append((spec, handler))
                 continue
-            self._hot[spec.method, spec.path.encode()] = handler
+            served = (handler, right_of(spec.method, spec.path))
+            self._hot[spec.method, spec.path.encode()] = served
             if spec.method == "GET":
                 # Every GET route answers HEAD as well.
-                self._hot["HEAD", spec.path.encode()] = handler
+                self._hot["HEAD", spec.path.encode()] = served
         self._router = Router(_router_routes(others), redirect_slashes=False, default=self._unknown)
         self._paths = {path for _, path in self._hot}
         self._failures = FailureLog()
@@ -93,13 +106,28 @@ class App:
     def __call__(self, exchange: Exchange) -> None:
         """Answer the request, now or later. What it raises is for `fail`."""
         self._metrics.requests += 1
+        identity = self._gate.recall(exchange.head, exchange.address)
+        if identity is None:
+            exchange.run(self._meet(exchange))
+            return
+        exchange.identity = identity
+        self._serve(exchange)
+
+    async def _meet(self, exchange: Exchange) -> None:
+        """Serve a request whose credential was not seen before."""
+        exchange.identity = await self._gate.identify(exchange.head)
+        if not exchange.has_left:
+            self._serve(exchange)
+
+    def _serve(self, exchange: Exchange) -> None:
         head = exchange.head
         method, path = head.method, head.path
-        handler = self._hot.get((method, path))
-        if handler is not None:
-            handler(exchange)
+        hot = self._hot.get((method, path))
+        if hot is not None:
+            _serve_hot(exchange, *hot)
         elif _is_pop(path):
             if method == "GET":
+                check_caller(exchange, _POP if path.startswith(_POP_QUEUE) else _POP_ANY)
                 self._pop(exchange)
             elif method == "OPTIONS":
                 exchange.answer(204, b"", ())
@@ -107,12 +135,16 @@ class App:
                 _answer_wrong_method(exchange)
         elif method == "OPTIONS":
             exchange.answer(204, b"", ())
-        elif b"%" in path and (handler := self._hot.get((method, unquote_to_bytes(path)))):
-            handler(exchange)
+        elif b"%" in path and (hot := self._hot.get((method, unquote_to_bytes(path)))):
+            _serve_hot(exchange, *hot)
         elif path in self._paths:
             _answer_wrong_method(exchange)
         else:
-            exchange.run(run_asgi(self._router, exchange))
+            exchange.run(run_asgi(self._route, exchange))
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["access"] = self._access
+        await self._router(scope, receive, send)
 
     def fail(self, exchange: Exchange, error: BaseException) -> None:
         """Answer a request that failed. A failing request never takes the server with it."""
@@ -132,6 +164,8 @@ class App:
         headers = [(b"content-type", b"application/json")]
         if seconds is not None:
             headers.append((b"retry-after", b"%d" % seconds))
+        if isinstance(error, Unauthenticated):
+            headers.append((b"www-authenticate", b"Bearer"))
         exchange.answer(status_of(error), wire.encode(body_of(error)), headers)
 
     async def _unknown(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,10 +182,15 @@ def _router_routes(found: Iterable[tuple[RouteSpec, Endpoint]]) -> list[Route]:
     routes = []
     for path, methods in by_path.items():
         specs = [spec for spec, _ in methods.values()]
-        by_method = _Endpoint({name: endpoint for name, (_, endpoint) in methods.items()})
+        by_method = _Endpoint(path, {name: endpoint for name, (_, endpoint) in methods.items()})
         routes.append((specs[0].specificity, _ApiRoute(path, by_method, when=specs[0].when)))
     routes.sort(key=lambda one: -one[0])
     return [route for _, route in routes]
+
+
+def _serve_hot(exchange: Exchange, handler: Handler, right: Right) -> None:
+    check_caller(exchange, right)
+    handler(exchange)
 
 
 def _is_pop(path: bytes) -> bool:
@@ -178,8 +217,11 @@ class _Endpoint:
     by Starlette itself, and not in JSON.
     """
 
-    def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
-        self._endpoints = endpoints
+    def __init__(self, path: str, endpoints: Mapping[str, Endpoint]) -> None:
+        self._endpoints = {
+            method: CheckedEndpoint(endpoint, right_of(method, path))
+            for method, endpoint in endpoints.items()
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]

@@ -49,6 +49,37 @@ class HistorySweeper(Protocol):
     async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int: ...
 
 
+class TokenSweeper(Protocol):
+    """Where tokens and sessions are."""
+
+    async def sweep_tokens(self, *, limit: int) -> int: ...
+
+
+class AuditSweeper(Protocol):
+    """Where the audit log is."""
+
+    async def sweep_audit(self, *, older_than_s: int, limit: int) -> int: ...
+
+
+class AccessSweep:
+    """Forgets sessions that are over, tokens that ended long ago, and old audit entries."""
+
+    name = "access-sweep"
+    interval_s = 300.0
+
+    def __init__(self, tokens: TokenSweeper, audit: AuditSweeper, *, audit_keep_s: int) -> None:
+        self._tokens = tokens
+        self._audit = audit
+        self._audit_keep_s = audit_keep_s
+
+    async def run_once(self) -> None:
+        while await self._tokens.sweep_tokens(limit=_ROWS) == _ROWS:
+            pass
+        keep_s = self._audit_keep_s
+        while await self._audit.sweep_audit(older_than_s=keep_s, limit=_ROWS) == _ROWS:
+            pass
+
+
 class LeaseSweep:
     """Forgets the partitions of leases soon after they ended: there may be hundreds a second."""
 

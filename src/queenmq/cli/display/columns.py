@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from queenmq.cli.display.safe import printable
 from queenmq.wire import Answer
 
 #: Answers of the broker are mappings too.
@@ -20,7 +21,7 @@ def cell(value: Any) -> str:
     if isinstance(value, msgspec.Raw):
         value = _payload(bytes(value))
     if isinstance(value, str):
-        return _printable(" ".join(value.split()))
+        return printable(" ".join(value.split()))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -38,13 +39,6 @@ def _payload(content: bytes) -> str:
     return content.decode(errors="replace")
 
 
-def _printable(text: str) -> str:
-    """Without what would steer the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)
-
-
 class Column(NamedTuple):
     """A column: its key in the row (`a.b` for b in a), its title, its text."""
 
@@ -57,7 +51,7 @@ class Column(NamedTuple):
     is_text: bool = False
 
     def text(self, row: Row) -> str:
-        return self.show(value_at(row, self.key))
+        return printable(self.show(value_at(row, self.key)))
 
 
 def value_at(row: Any, path: str) -> Any:

@@ -19,6 +19,7 @@ from queenmq.cli.display.columns import Column as Column
 from queenmq.cli.display.columns import Row
 from queenmq.cli.display.columns import cell as cell
 from queenmq.cli.display.columns import value_at as value_at
+from queenmq.cli.display.safe import printable, say
 from queenmq.cli.display.tables import Line
 
 if TYPE_CHECKING:
@@ -90,14 +91,14 @@ class Output:
     def done(self, text: str, value: Any) -> None:
         """Say what was done: a sentence for people, the value for programs."""
         if self.is_human:
-            print(text)
+            say(printable(text))
         else:
             self.value(value)
 
     def note(self, text: str) -> None:
         """Tell people something beside the result."""
         if self.is_human:
-            print(text, file=sys.stderr, flush=True)
+            say(printable(text), is_error=True)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -116,7 +117,7 @@ def print_lines(lines: Iterable[Line]) -> None:
     """Print what was laid out; on a terminal with titles in bold."""
     if not sys.stdout.isatty():
         for line in lines:
-            print(line)
+            say(str(line))
         return
     terminal = console()
     for line in lines:
@@ -127,7 +128,7 @@ def styled(line: Line) -> Text:
     """A line for a terminal."""
     from rich.text import Text
 
-    return Text.assemble((line.title, "bold"), line.rest)
+    return Text.assemble((printable(line.title), "bold"), printable(line.rest))
 
 
 def progress(*, is_wanted: bool = True) -> Progress:

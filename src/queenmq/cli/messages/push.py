@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 
 from queenmq import wire
 from queenmq.cli.display.output import counted, progress, value_at
+from queenmq.cli.display.safe import say
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.messages import ndjson
 from queenmq.cli.messages.ndjson import Line
@@ -159,7 +159,7 @@ class _Run:
         if isinstance(error, UsageProblem):
             error.args = (f"{error}; {how} it",)
         elif isinstance(error, QueenError | KeyboardInterrupt):
-            print(f"queen: {how} this", file=sys.stderr)
+            say(f"queen: {how} this", is_error=True)
 
     def report(self) -> None:
         """The sums."""

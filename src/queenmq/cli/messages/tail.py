@@ -13,6 +13,7 @@ import typer
 
 from queenmq import clock
 from queenmq.cli.display.output import Format, cell
+from queenmq.cli.display.safe import say
 from queenmq.cli.display.times import BEGINNING, parse_time
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.messages.pop import Partition
@@ -102,7 +103,7 @@ def _print(session: Session, messages: Iterable[Any]) -> None:
             session.out.line(dict(message))
         else:
             words = (message["createdAt"], message["partition"], cell(message["data"]))
-            print("  ".join(words), flush=True)
+            say("  ".join(words))
 
 
 class _Place:

@@ -9,6 +9,7 @@ import typer
 from queenmq import wire
 from queenmq.cli.display import tables
 from queenmq.cli.display.output import Column
+from queenmq.cli.display.safe import printable, say
 from queenmq.cli.display.times import age, when
 from queenmq.cli.exits import NotNow
 from queenmq.cli.messages.pop import Group
@@ -112,7 +113,7 @@ def why(
 def _print_folded(start: str, text: str) -> None:
     """Print a sentence behind its mark, folded to the terminal."""
     width = tables.terminal_width()
-    first, *more = tables.folded(text, None if width is None else width - len(start))
-    print(f"{start}{first}")
+    first, *more = tables.folded(printable(text), None if width is None else width - len(start))
+    say(f"{start}{first}")
     for line in more:
-        print(" " * len(start) + line)
+        say(" " * len(start) + line)

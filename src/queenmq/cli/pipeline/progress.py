@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from queenmq.cli.display.output import Column, Output, console, progress
+from queenmq.cli.display.safe import printable, say
 from queenmq.cli.pipeline.pace import Pace
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ class _Watched:
 
     def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
         note = self._pace.note(what, done, total, now_s=monotonic())
-        self._bars.update(self._task, description=what, completed=done or 0, total=total, note=note)
+        self._bars.update(
+            self._task, description=printable(what), completed=done or 0, total=total, note=note
+        )
 
 
 class _Logged:
@@ -48,7 +51,8 @@ class _Logged:
         is_new = what != self._last
         if is_new or (note and now >= self._told_s + _LOG_EVERY_S):
             self._last, self._told_s = what, now
-            self._console.print(f"... {what}: {note}" if note and not is_new else f"... {what}")
+            shown = printable(what)
+            self._console.print(f"... {shown}: {note}" if note and not is_new else f"... {shown}")
 
 
 @contextmanager
@@ -65,13 +69,13 @@ def watching(*, is_quiet: bool) -> Iterator[job.Progress]:
 
 def print_summary(summary: job.Summary, *, is_plan: bool) -> None:
     """Figures line by line, then the tables."""
-    print(f"{summary.job}: plan, nothing was changed" if is_plan else f"{summary.job}: done")
+    say(f"{summary.job}: plan, nothing was changed" if is_plan else f"{summary.job}: done")
     width = max((len(name) for name in summary.figures), default=0)
     for name, value in summary.figures.items():
-        print(f"  {name.ljust(width)}  {_text(value)}".rstrip())
+        say(printable(f"  {name.ljust(width)}  {_text(value)}".rstrip()))
     for title, table in summary.tables.items():
         if table.rows:
-            print(f"\n{title}")
+            say(f"\n{printable(title)}")
             columns = [Column(name, name.upper(), _text) for name in table.columns]
             rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
             Output().rows(rows, columns)

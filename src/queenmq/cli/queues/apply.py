@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from queenmq.cli.display.output import counted
+from queenmq.cli.display.safe import printable, say
 from queenmq.cli.exits import FOUND, UsageProblem
 from queenmq.cli.queues import options as queue_options
 from queenmq.cli.queues.queues import find_queue
@@ -75,7 +76,7 @@ def apply(
     ]
     if session.out.is_human:
         for change in changes:
-            print("\n".join(change.lines()))
+            say("\n".join(printable(line) for line in change.lines()))
     if changes and not dry_run:
         confirm(f"Change {counted(len(changes), 'queue')} on {session.server.url}?", yes=yes)
         _carry_out(session, changes)

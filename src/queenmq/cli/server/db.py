@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from queenmq.cli.display.output import Column, Output
+from queenmq.cli.display.safe import say
 from queenmq.cli.display.times import age, when
 from queenmq.cli.exits import FOUND, UsageProblem
+from queenmq.cli.server import db_access
 from queenmq.cli.server.database_url import embedded_url, find_url, load_settings
 from queenmq.cli.session import command
 from queenmq.clock import now_ms
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from queenmq.storage.schema.lookup_care import Finding, Resynced
 
 app = typer.Typer(help="The database behind the broker.", no_args_is_help=True)
+db_access.register(app)
 
 #: Between two lines about the progress of a long run.
 _PROGRESS_MS = 2_000
@@ -101,7 +104,7 @@ def check(
 
     findings = asyncio.run(lookup_care.check(find_url(database_url, data_dir)))
     if out.is_human:
-        print(_as_text(findings))
+        say(_as_text(findings))
     else:
         out.value(_as_value(findings))
     if any(finding.total for finding in findings):
@@ -129,7 +132,7 @@ def vacuum_report(
         print("autovacuum is off; switch it on, or dead rows stay for ever")
     for holder in found["holders"]:
         since = f", open for {age(holder['seconds'])}" if holder["seconds"] is not None else ""
-        print(f"{holder['what']} keeps dead rows of {holder['xidAge']} transactions{since}")
+        say(f"{holder['what']} keeps dead rows of {holder['xidAge']} transactions{since}")
 
 
 @app.command(name="resync-lookup")

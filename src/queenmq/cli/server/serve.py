@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from queenmq import log, settings
+from queenmq.cli.exits import UsageProblem
 from queenmq.cli.server.database_url import load_settings
 from queenmq.errors import AccessRefused, QueenError, SettingsError, StorageUnavailable
 
@@ -42,6 +43,9 @@ def serve(
     data_dir: Text = typer.Option(
         None, help="Data directory of the embedded PostgreSQL.", show_default="queen-data"
     ),
+    insecure: bool = typer.Option(
+        False, "--insecure", help="Listen beyond this machine although authentication is off."
+    ),
     log_level: Text = typer.Option(
         None, help="debug, info, warning or error.", show_default="info"
     ),
@@ -61,6 +65,7 @@ def serve(
             "workers": workers,
             "database_url": database_url,
             "data_dir": data_dir,
+            "insecure": insecure or None,
             "log_level": log_level,
             "log_format": log_format,
         },
@@ -68,6 +73,7 @@ def serve(
     )
     log.configure(level=loaded.log_level, log_format=loaded.log_format)
     _warn_of_unknown_variables()
+    _check_exposure(loaded)
     try:
         is_well = _run(loaded)
     except StorageUnavailable as error:
@@ -87,14 +93,36 @@ def _warn_of_unknown_variables() -> None:
         )
 
 
+def _check_exposure(loaded: settings.Settings) -> None:
+    """Refuse to serve a network without authentication, unless that is asked for by name."""
+    from queenmq.server.edge.origins import is_loopback
+
+    if loaded.auth_enabled or is_loopback(loaded.host):
+        return
+    if not loaded.insecure:
+        raise UsageProblem(
+            f"host {loaded.host} is reached from other machines and authentication is off;"
+            " set QUEEN_AUTH_ENABLED=true (docs/security.md), or pass --insecure to let everybody"
+            " do everything"
+        )
+    logger.warning(
+        "INSECURE: everybody who reaches %s:%s can read, change and delete every message",
+        loaded.host,
+        loaded.port,
+        extra={"event": "insecure"},
+    )
+
+
 def _run(loaded: settings.Settings) -> bool:
     try:
         from queenmq.server import http
+        from queenmq.server.auth.wiring import check_settings
         from queenmq.server.workers import run_workers
     except ImportError as error:
         raise SettingsError(
             f"the broker needs {error.name}, which is missing; run pip install 'queenmq[server]'"
         ) from error
+    check_settings(loaded)
     sock = _bind(loaded)
     address = http.address_of(sock)
 

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import random
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from queenmq import clock
@@ -19,11 +19,9 @@ from queenmq.client.http.connections import Address, Broken, NotConnected, Pool
 from queenmq.client.http.headers import header_text
 from queenmq.client.http.retry import RetryPolicy, parse_retry_after
 from queenmq.client.http.servers import Servers
+from queenmq.client.http.tokens import Token, TokenFile
 
 T = TypeVar("T")
-
-#: A token, or what gives one; asked before every request, so that it may change.
-Token = str | Callable[[], str | Awaitable[str]]
 
 
 class Answer(NamedTuple):
@@ -175,10 +173,14 @@ class Transport:
     ) -> Answer:
         pool = self._open_pool()
         headers = await self._with_token() if callable(self._token) else self._headers
+        seconds = timeout or self._timeout
         try:
-            reply = await pool.request(
-                self._addresses[base], method, path, headers, body, timeout or self._timeout
-            )
+            reply = await pool.request(self._addresses[base], method, path, headers, body, seconds)
+            if reply[0] == 401 and (fresh := await self._fresh_headers(headers)) is not None:
+                # The token has expired on its way; nothing was done with the request.
+                reply = await pool.request(
+                    self._addresses[base], method, path, fresh, body, seconds
+                )
         except (NotConnected, Broken, TimeoutError, OSError) as error:
             if self._is_closed:
                 raise ClientClosed("the client was closed during a request") from None
@@ -209,6 +211,15 @@ class Transport:
             return body["error"], where, code if isinstance(code, str) else None
         text = " ".join(content[:200].decode(errors="replace").split())
         return text or f"no reason given for status {status}", where, None
+
+    async def _fresh_headers(self, refused: str) -> str | None:
+        """Return headers with another token than the one refused; None when there is no other."""
+        if not callable(self._token):
+            return None
+        if isinstance(self._token, TokenFile):
+            self._token.forget()
+        fresh = await self._with_token()
+        return fresh if fresh != refused else None
 
     async def _with_token(self) -> str:
         assert callable(self._token)

@@ -21,6 +21,8 @@ ERRORS = (
     ErrorRow(errors.RequestTooLarge, 413, "too_large"),
     ErrorRow(errors.NotFound, 404, "not_found"),
     ErrorRow(errors.InvalidRequest, 400, "invalid_request"),
+    ErrorRow(errors.Unauthenticated, 401, "unauthenticated"),
+    ErrorRow(errors.Forbidden, 403, "forbidden"),
     ErrorRow(errors.LeaseLost, 409, "lease_lost"),
     ErrorRow(errors.Conflict, 409, "conflict"),
     ErrorRow(errors.StorageRejected, 400, "data_rejected"),

@@ -18,6 +18,19 @@ AsgiApp = Callable[
     Awaitable[None],
 ]
 
+#: Of every page: it runs no script but ours, stands in no frame, and tells nobody where it was.
+_HTML_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none';"
+        b" form-action 'self'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
 
 class _Conversation:
     """The two channels of ASGI. The body is there already, and an answer leaves as a whole."""
@@ -44,6 +57,12 @@ class _Conversation:
                 for name, value in message.get("headers", ())
                 if name.lower() != b"content-length"
             ]
+            if any(
+                name.lower() == b"content-type" and value.startswith(b"text/html")
+                for name, value in self._headers
+            ):
+                given = {name.lower() for name, _ in self._headers}
+                self._headers += [one for one in _HTML_HEADERS if one[0] not in given]
         else:
             self._parts.append(message.get("body", b""))
             if not message.get("more_body"):
@@ -51,7 +70,7 @@ class _Conversation:
 
 
 async def run_asgi(app: AsgiApp, exchange: Exchange) -> None:
-    """Have the application answer the exchange."""
+    """Have the application answer the exchange, which it finds in its scope."""
     head = exchange.head
     scope = {
         "type": "http",
@@ -66,6 +85,7 @@ async def run_asgi(app: AsgiApp, exchange: Exchange) -> None:
         "headers": list(head.headers),
         "client": (exchange.address, 0),
         "server": None,
+        "exchange": exchange,
     }
     conversation = _Conversation(exchange)
     await app(scope, conversation.receive, conversation.send)

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from queenmq.auth.identity import NOBODY, Identity
 from queenmq.server.edge.answers import Headers
 from queenmq.server.edge.head import Head
 
@@ -33,7 +34,7 @@ class Exchange:
     before the answer.
     """
 
-    __slots__ = ("_on_error", "_sender", "body", "has_left", "head", "on_left", "task")
+    __slots__ = ("_on_error", "_sender", "body", "has_left", "head", "identity", "on_left", "task")
 
     def __init__(
         self,
@@ -46,6 +47,8 @@ class Exchange:
         self._on_error = on_error
         self.head = head
         self.body = body
+        #: Who sends it; the application finds out.
+        self.identity: Identity = NOBODY
         self.has_left = False
         self.on_left: Callable[[], None] | None = None
         #: The task that works on it, if there is one.

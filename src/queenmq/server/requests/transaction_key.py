@@ -16,11 +16,13 @@ def transaction_items(
     acks: Sequence[AckItem],
     required_leases: Sequence[UUID],
     idempotency_key: str | None,
+    subject: str | None = None,
 ) -> TransactionItems:
     """The parts of a transaction with its key.
 
     Without a key of the caller's a transaction that acks is recognised by all it does: a message
-    that is delivered again has another lease. One that only pushes may be meant twice.
+    that is delivered again has another lease. One that only pushes may be meant twice. Keys of two
+    subjects never meet, so nobody can use up a key of somebody else.
     """
     digest = _hashed(
         b"body",
@@ -33,7 +35,8 @@ def transaction_items(
     )  # fmt: skip
     key = digest if acks else None
     if idempotency_key is not None:
-        key = _hashed(b"key", idempotency_key.encode())
+        owner = b"key" if subject is None else b"key of " + msgspec.json.encode(subject)
+        key = _hashed(owner, idempotency_key.encode())
     return TransactionItems(
         pushes, acks, required_leases, digest, key, is_key_derived=idempotency_key is None
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from queenmq.server.routes.access.audit import AuditRoutes
+from queenmq.server.routes.access.sessions import SessionRoutes
+from queenmq.server.routes.access.tokens import TokenRoutes
 from queenmq.server.routes.admin.aside import AsideRoutes
 from queenmq.server.routes.admin.dead_letters import DeadLetterRoutes
 from queenmq.server.routes.admin.groups import GroupRoutes
@@ -48,6 +51,9 @@ ROUTE_CLASSES: tuple[type, ...] = (
     SystemRoutes,
     HealthRoutes,
     MetricsRoutes,
+    TokenRoutes,
+    SessionRoutes,
+    AuditRoutes,
     OpenApiRoute,
 )
 

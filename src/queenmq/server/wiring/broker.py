@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -30,6 +30,7 @@ from queenmq.engine.transactions import TransactionService
 from queenmq.server.answers.problems import find_problems
 from queenmq.server.answers.refusals import Refusals
 from queenmq.server.app import App
+from queenmq.server.auth.wiring import make_access
 from queenmq.server.metrics import BrokerMetrics
 from queenmq.server.orders import BrokerOrders
 from queenmq.server.routes.admin.aside import AsideRoutes
@@ -53,10 +54,11 @@ from queenmq.server.wiring.joining import Joining
 from queenmq.server.wiring.limits import pop_limits, push_limits
 from queenmq.server.wiring.load import make_load_manager
 from queenmq.server.wiring.streams import make_cycles, make_stream_routes
-from queenmq.services.janitor import Janitor, LeaseSweep
+from queenmq.services.janitor import AccessSweep, Janitor, LeaseSweep
 from queenmq.services.retention import Retention
 from queenmq.services.runner import Runner
 from queenmq.services.switches import Switches
+from queenmq.services.token_watch import TokenWatch
 from queenmq.settings import Settings
 from queenmq.storage.connection.database import Database
 from queenmq.storage.connection.wake_listener import WakeListener
@@ -124,6 +126,7 @@ class Broker:
             problems=self._problems,
         )
         self._database.watch.on_change = self._database_changed
+        self._access = make_access(settings, self._database)
         self._make_app(admin, registry)
 
     def _make_pop(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
@@ -222,26 +225,15 @@ class Broker:
         removals = RetentionStore(self._database)
         self._runner = self._make_runner(admin, traces, removals, registry)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
+        reachable = self._access.reachable
         pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
         stored = functools.partial(self._count_stored, push)
-        metrics = MetricsRoutes(
-            registry,
-            BrokerMetrics(
-                registry,
-                pool_use=self._database.pool_use,
-                spool_stats=self._spool_stats,
-                faults=self._database.faults,
-                is_down=self._is_down,
-                is_maintenance=lambda: self._maintenance.is_push,
-                stored=stored,
-            ),
-            count_messages=lambda: sum(stored().values()),
-        )
+        metrics = self._make_metrics(registry, stored)
         routes: list[object] = [
             push,
             pop,
-            AckRoute(self._ack, pop, self._load, settings),
-            TransactionRoutes(self._transactions, self._leases, settings),
+            AckRoute(self._ack, pop, self._load, settings, reachable),
+            TransactionRoutes(self._transactions, self._leases, settings, reachable),
             QueueRoutes(admin, settings, on_changed=self._queue_changed),
             GroupRoutes(
                 groups,
@@ -254,6 +246,7 @@ class Broker:
                 settings,
                 self._database,
                 traces,
+                reachable,
                 pop=self._pop,
                 load=self._load,
                 maintenance=self._maintenance,
@@ -270,6 +263,7 @@ class Broker:
                 self._database,
                 self._cycles,
                 self._load,
+                reachable,
                 wait_s=self._operations.wait_s,
                 on_deleted=self._group_deleted,
             ),
@@ -281,11 +275,30 @@ class Broker:
             ),
             self._health,
             metrics,
+            self._access.tokens,
+            self._access.sessions,
+            self._access.audit,
         ]
         routes.append(
             OpenApiRoute(lambda: [spec for one in routes for spec in specs_of(type(one))])
         )
-        self.app = App(routes, pop=pop, metrics=metrics, refusals=Refusals(registry))
+        self.app = App(
+            routes, pop=pop, metrics=metrics, refusals=Refusals(registry), access=self._access
+        )
+
+    def _make_metrics(
+        self, registry: CollectorRegistry, stored: Callable[[], dict[str, int]]
+    ) -> MetricsRoutes:
+        metrics = BrokerMetrics(
+            registry,
+            pool_use=self._database.pool_use,
+            spool_stats=self._spool_stats,
+            faults=self._database.faults,
+            is_down=self._is_down,
+            is_maintenance=lambda: self._maintenance.is_push,
+            stored=stored,
+        )
+        return MetricsRoutes(registry, metrics, count_messages=lambda: sum(stored().values()))
 
     def _make_operation_routes(self) -> tuple[OperationRoutes, AsideRoutes]:
         operations = OperationRoutes(
@@ -331,7 +344,22 @@ class Broker:
             history_keep_s=settings.ack_history_hours * 3_600,
         )
         retention = Retention(removals, registry, interval_s=settings.retention_interval_s)
-        return Runner([LeaseSweep(admin), janitor, retention, Switches(self._maintenance)])
+        access = self._access
+        access_sweep = AccessSweep(
+            access.token_store,
+            access.audit_store,
+            audit_keep_s=settings.audit_retention_days * 86_400,
+        )
+        return Runner(
+            [
+                LeaseSweep(admin),
+                janitor,
+                retention,
+                Switches(self._maintenance),
+                TokenWatch(access.gate),
+                access_sweep,
+            ]
+        )
 
     @property
     def database_id(self) -> str | None:

@@ -13,6 +13,7 @@ from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.pop.service import PopService
 from queenmq.engine.requests import PartitionKey
 from queenmq.server.answers.status_answers import ProcessFacts
+from queenmq.server.auth.reach import Reachable
 from queenmq.server.routes.admin.dead_letters import DeadLetterRoutes
 from queenmq.server.routes.inspection.messages import MessageRoutes
 from queenmq.server.routes.inspection.status import StatusRoutes
@@ -41,6 +42,7 @@ def make_inspection(
     settings: Settings,
     database: Database,
     traces: TraceStore,
+    reachable: Reachable,
     *,
     pop: PopService,
     load: LoadManager,
@@ -81,7 +83,7 @@ def make_inspection(
     return Inspection(
         messages=MessageRoutes(store, letters, settings, queue_max=queue_max, on_changed=tell),
         dead_letters=DeadLetterRoutes(letters, settings, queue_max=queue_max, on_changed=tell),
-        traces=TraceRoutes(traces, settings),
+        traces=TraceRoutes(traces, settings, reachable),
         status=StatusRoutes(
             StatusStore(database),
             settings,

@@ -11,6 +11,7 @@ from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import PartitionRef
 from queenmq.engine.streams.service import CycleService
+from queenmq.server.auth.reach import Reachable
 from queenmq.server.routes.streams.cycles import CycleRoutes
 from queenmq.server.routes.streams.queries import QueryRoutes
 from queenmq.settings import Settings
@@ -58,6 +59,7 @@ def make_stream_routes(
     database: Database,
     cycles: CycleService,
     load: LoadManager,
+    reachable: Reachable,
     *,
     wait_s: Callable[[int], int],
     on_deleted: Callable[[str, str], None],
@@ -65,6 +67,6 @@ def make_stream_routes(
     """Build all routes of streams, on one database."""
     store = StreamStore(database)
     return StreamRoutes(
-        CycleRoutes(cycles, load, settings, wait_s=wait_s),
+        CycleRoutes(cycles, load, settings, reachable, wait_s=wait_s),
         QueryRoutes(store, GroupStore(database), settings, on_deleted=on_deleted),
     )

@@ -11,9 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.auth.decision import check_queue
 from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest
 from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.auth.callers import identity_of
 from queenmq.server.requests.checks import check_text, shown
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query, parse_time
@@ -74,6 +76,7 @@ class DeadLetterRoutes:
         body = await read_request(
             request, wire.DeadLetterRetryRequest, default=wire.DeadLetterRetryRequest()
         )
+        check_queue(identity_of(request), body.queue)
         which = _which(body.queue, body.consumer_group, body.partition, body.older_than_seconds)
         limit = _limit(body.limit, _RETRY_MAX)
         retried = await self._store.retry(which, limit=limit, queue_max=self._queue_max())

@@ -12,6 +12,8 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.reach import is_within
 from queenmq.server.requests.checks import check_name, shown
 from queenmq.server.requests.queries import parse_boolean, parse_integer, parse_query, parse_time
 from queenmq.server.requests.times import iso, iso_or_none
@@ -54,7 +56,9 @@ class GroupRoutes:
         """An element per group and queue; Spark streams stand beside the consumers."""
         groups = [_group(row) for row in await self._store.list_groups()]
         streams = [_stream_group(row) for row in await self._store.list_streams()]
-        return json_answer(sorted(groups + streams, key=lambda one: (one.name, one.queue_name)))
+        identity = identity_of(request)
+        found = [one for one in groups + streams if is_within(identity, one.queue_name)]
+        return json_answer(sorted(found, key=lambda one: (one.name, one.queue_name)))
 
     @route("GET", _TOP + "/lagging", _LAGS, query={"minLagSeconds": int})
     async def lagging(self, request: Request) -> Response:
@@ -64,7 +68,10 @@ class GroupRoutes:
         if not 0 <= lag_s <= _LAG_MAX_S:
             raise InvalidRequest(f"minLagSeconds {lag_s} is out of range; use 0 to {_LAG_MAX_S}")
         rows = await self._store.list_lagging(lag_s, limit=_LAGGING_MAX)
-        return json_answer([_lagging(row) for row in rows])
+        identity = identity_of(request)
+        return json_answer(
+            [_lagging(row) for row in rows if is_within(identity, row["queue_name"])]
+        )
 
     @route("GET", _TOP + "/{group:name}", dict[str, wire.GroupQueue])
     async def show(self, request: Request) -> Response:
@@ -77,7 +84,10 @@ class GroupRoutes:
         for row in await self._store.show_streams(group):
             queue = queues.setdefault(row["queue_name"], wire.GroupQueue([]))
             queue.streams = [*(queue.streams or ()), _stream(row)]
-        return json_answer(queues)
+        identity = identity_of(request)
+        return json_answer(
+            {name: queue for name, queue in queues.items() if is_within(identity, name)}
+        )
 
     @route("DELETE", _TOP + "/{group:name}", wire.GroupDeleted, query={"deleteMetadata": bool})
     async def delete(self, request: Request) -> Response:

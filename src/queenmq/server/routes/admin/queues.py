@@ -9,8 +9,10 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from queenmq import wire
+from queenmq.auth.decision import check_queue
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.auth.callers import identity_of
 from queenmq.server.requests.checks import check_name, shown
 from queenmq.server.requests.queries import parse_path, parse_query
 from queenmq.server.routing.spec import route
@@ -42,6 +44,7 @@ class QueueRoutes:
         """Create a queue or replace all its options; echoes them."""
         body = await read_request(request, wire.ConfigureRequest)
         name = check_name("queue", body.queue, length_max=self._settings.max_name_length)
+        check_queue(identity_of(request), name)
         length_max = self._settings.max_name_length
         namespace, task = body.namespace or "", body.task or ""
         for field, value in (("namespace", namespace), ("task", task)):
@@ -86,6 +89,7 @@ class QueueRoutes:
         queue, partition = (parse_path(part) for part in path.split(_PARTITIONS, 1))
         check_name("queue", queue, length_max=self._settings.max_name_length)
         check_name("partition", partition, length_max=self._settings.max_name_length)
+        check_queue(identity_of(request), queue)
         existed = await self._store.delete_partition(queue, partition)
         self._on_changed(queue)
         if not existed:

@@ -12,6 +12,8 @@ from queenmq import wire
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.answers.status_answers import COUNTERS, counters_of, summary_of
+from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.reach import list_within
 from queenmq.server.requests.checks import check_name, check_text, shown
 from queenmq.server.requests.pages import PAGE, PAGE_MAX, parse_page
 from queenmq.server.requests.queries import parse_query
@@ -34,7 +36,13 @@ class ResourceRoutes:
         query = parse_query(request.scope["query_string"])
         search = check_text("search", query.get("search")) or None
         page = parse_page(query, default=PAGE_MAX)
-        rows = await self._store.list_queues(search, limit=page.limit, offset=page.offset)
+        rows = await list_within(
+            identity_of(request),
+            lambda count, start: self._store.list_queues(search, limit=count, offset=start),
+            lambda row: str(row["name"]),
+            limit=page.limit,
+            offset=page.offset,
+        )
         return json_answer(wire.QueueList([summary_of(row) for row in rows]))
 
     @route("GET", "/api/v1/resources/queues/{queue:name}", wire.QueueDetail)

@@ -12,6 +12,7 @@ from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.requests import AckItem, AckResult, PopRequest
 from queenmq.errors import InvalidRequest
 from queenmq.ids import parse_uuid
+from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.checks import (
     check_count,
@@ -56,8 +57,14 @@ class AckRoute:
     """Both handlers. No task, unless messages are to follow the acks."""
 
     def __init__(
-        self, service: AckService, pops: PopRoute, load: LoadManager, settings: Settings
+        self,
+        service: AckService,
+        pops: PopRoute,
+        load: LoadManager,
+        settings: Settings,
+        reachable: Reachable,
     ) -> None:
+        self._reachable = reachable
         self._service = service
         self._pops = pops
         self._load = load
@@ -77,6 +84,9 @@ class AckRoute:
         length_max = self._settings.max_name_length
         group = check_group(request.consumer_group, length_max=length_max)
         items = [to_ack_item(request, group, length_max=length_max)]
+        if exchange.identity.is_limited:
+            exchange.run(self._within_reach(exchange, items))
+            return
         exchange.follow(
             self._service.ack(items),
             lambda results: exchange.answer(200, _encode(items, results)),
@@ -105,16 +115,26 @@ class AckRoute:
         group = check_group(request.consumer_group, length_max=length_max)
         items = [to_ack_item(one, group, length_max=length_max) for one in request.acknowledgments]
         if request.next is not None:
-            exchange.run(self._with_next(exchange, items, self._pops.parse_next(request.next)))
+            following = self._pops.parse_next(request.next, exchange.identity)
+            exchange.run(self._with_next(exchange, items, following))
+            return
+        if exchange.identity.is_limited:
+            exchange.run(self._within_reach(exchange, items))
             return
         exchange.follow(
             self._service.ack(items),
             lambda results: exchange.answer(200, _encode(items, results)),
         )
 
+    async def _within_reach(self, exchange: Exchange, items: Sequence[AckItem]) -> None:
+        """Ack for a caller that is limited to some queues."""
+        items = await self._reachable.hide_acks(exchange.identity, items)
+        exchange.answer(200, _encode(items, await self._service.ack(items)))
+
     async def _with_next(
         self, exchange: Exchange, items: Sequence[AckItem], following: PopRequest
     ) -> None:
+        items = await self._reachable.hide_acks(exchange.identity, items)
         results = await self._service.ack(items)
         popped = None
         if any(one.lease_released and one.has_more for one in results):

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from queenmq import wire
-from queenmq.clock import now_ms
+from queenmq.auth.decision import check_queue
+from queenmq.auth.identity import Identity
+from queenmq.clock import now_ms, unix_ms
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.maintenance import Maintenance
@@ -87,6 +89,8 @@ class PopRoute:
     def __call__(self, exchange: Exchange) -> None:
         """Lease messages and return them; 204 with the header Queen-Reason if there are none."""
         request = self._parse(exchange.head.path, exchange.head.query)
+        if exchange.identity.is_limited:
+            check_queue(exchange.identity, request.scope.queue)
         self._load.admit(OperationType.POP)
         if self._maintenance.is_pop or not self._subscriptions.is_fixed(request):
             exchange.run(self._start_later(exchange, request))
@@ -107,14 +111,14 @@ class PopRoute:
             exchange.answer(204, b"", ((b"queen-reason", reason.encode()),))
 
     def _take_back(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> PopAnswer:
-        """Hand back what a client gets that has left between its answer and now."""
+        """Hand back what a client gets that has left, or lost its token, since it asked."""
         exchange.on_left = None
-        if answer.grants and exchange.has_left:
+        if answer.grants and (exchange.has_left or exchange.identity.is_over(unix_ms() / 1000)):
             self._service.hand_back(request, answer.grants)
             return LEFT
         return answer
 
-    def parse_next(self, url: str) -> PopRequest:
+    def parse_next(self, url: str, identity: Identity) -> PopRequest:
         """A pop that is to follow acks, by its path and query."""
         path, _, query = url.encode().partition(b"?")
         if path != PREFIX and not path.startswith(_QUEUES):
@@ -125,6 +129,7 @@ class PopRoute:
             request = self._parse(path, query)
         except InvalidRequest as error:
             raise InvalidRequest(f"next is wrong: {error}") from None
+        check_queue(identity, request.scope.queue)
         if request.wait_ms is not None:
             raise InvalidRequest(
                 f"next {url!r:.200} waits, and the acks with it; leave wait out, and pop to wait"

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Raw
 
 from queenmq import wire
+from queenmq.auth.decision import check_queues
+from queenmq.auth.identity import Identity
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import LoadDecision, OperationType
 from queenmq.engine.push.service import PushService
@@ -19,8 +21,13 @@ from queenmq.server.routing.spec import ArrayOf, route
 from queenmq.settings import Settings
 
 
-def to_push_items(items: Sequence[wire.PushItem], settings: Settings) -> PushItems:
-    """The items of a request as columns, every value checked."""
+def to_push_items(
+    items: Sequence[wire.PushItem], settings: Settings, identity: Identity
+) -> PushItems:
+    """The items of a request as columns, every value checked.
+
+    Who pushed them is what the token says, never what the body does.
+    """
     check_count("items", len(items), count_max=settings.max_items)
     length_max = settings.max_name_length
     keys = [
@@ -30,6 +37,8 @@ def to_push_items(items: Sequence[wire.PushItem], settings: Settings) -> PushIte
     for key in set(keys):
         check_name("queue", key.queue, length_max=length_max)
         check_name("partition", key.partition, length_max=length_max)
+    if identity.is_limited:
+        check_queues(identity, {key.queue for key in keys})
     transaction_ids = None
     if any(item.transaction_id is not None for item in items):
         transaction_ids = [item.transaction_id for item in items]
@@ -47,6 +56,7 @@ def to_push_items(items: Sequence[wire.PushItem], settings: Settings) -> PushIte
         payloads=[_payload_text(item.payload, settings.max_payload_bytes) for item in items],
         transaction_ids=transaction_ids,
         trace_ids=trace_ids,
+        producer_subs=None if identity.subject is None else [identity.subject] * len(keys),
     )
 
 
@@ -169,7 +179,7 @@ class PushRoute:
             if str(error).startswith("items "):
                 raise InvalidRequest(f"items array is required: {error}") from None
             raise
-        items = to_push_items(request.items, self._settings)
+        items = to_push_items(request.items, self._settings, exchange.identity)
         pushed = self._service.submit(items, is_queued=decision is LoadDecision.QUEUE)
         pushed.add_done_callback(lambda future: self._stored(exchange, items, future))
 

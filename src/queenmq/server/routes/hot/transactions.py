@@ -6,12 +6,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.auth.decision import check_verb
+from queenmq.auth.identity import Identity, Verb
 from queenmq.engine.ack.leases import LeaseService
 from queenmq.engine.requests import AckItem, PushItems, PushOutcome, TransactionOutcome
 from queenmq.engine.transactions import TransactionService
 from queenmq.errors import InvalidRequest, LeaseLost, NotFound, TransactionRefused
 from queenmq.ids import parse_uuid, random_uuid
 from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.reach import Reachable
 from queenmq.server.requests.checks import check_count, check_group, check_name, shown
 from queenmq.server.requests.times import iso
 from queenmq.server.requests.transaction_key import transaction_items
@@ -25,8 +29,13 @@ class TransactionRoutes:
     """What commits or extends as a whole."""
 
     def __init__(
-        self, service: TransactionService, leases: LeaseService, settings: Settings
+        self,
+        service: TransactionService,
+        leases: LeaseService,
+        settings: Settings,
+        reachable: Reachable,
     ) -> None:
+        self._reachable = reachable
         self._service = service
         self._leases = leases
         self._settings = settings
@@ -48,9 +57,12 @@ class TransactionRoutes:
             check_name("idempotencyKey", key, length_max=self._settings.max_name_length)
         transaction_id = str(random_uuid())
         try:
-            plan = Plan(body, self._settings)
+            identity = identity_of(request)
+            plan = Plan(body, self._settings, identity)
             leases = [parse_uuid(lease) or NO_SUCH_LEASE for lease in body.required_leases or ()]
-            items = transaction_items(plan.items, plan.acks, leases, key)
+            acks = await self._reachable.hide_acks(identity, plan.acks)
+            leases = await self._reachable.hide_leases(identity, leases)
+            items = transaction_items(plan.items, acks, leases, key, identity.subject)
             # The same for each try.
             transaction_id = str(items.key or transaction_id)
             outcome = await self._service.run(items)
@@ -104,7 +116,9 @@ class TransactionRoutes:
 class Plan:
     """The operations of a request, sorted into pushes and acks, with the way back to order."""
 
-    def __init__(self, body: wire.TransactionRequest, settings: Settings) -> None:
+    def __init__(
+        self, body: wire.TransactionRequest, settings: Settings, identity: Identity
+    ) -> None:
         pushes: list[wire.PushItem] = []
         self.acks: list[AckItem] = []
         self._order: list[tuple[str, int]] = []
@@ -123,7 +137,11 @@ class Plan:
                 raise TransactionRefused(
                     f"Unknown operation type {shown(operation.type)} in {field}"
                 )
-        self.items: PushItems = to_push_items(pushes, settings)
+        if pushes:
+            check_verb(identity, Verb.PUSH)
+        if self.acks:
+            check_verb(identity, Verb.POP)
+        self.items: PushItems = to_push_items(pushes, settings, identity)
 
     def results(
         self, outcome: TransactionOutcome

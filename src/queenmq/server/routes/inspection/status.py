@@ -27,6 +27,8 @@ from queenmq.server.answers.status_answers import (
     sums_of,
     worker_of,
 )
+from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.reach import list_within
 from queenmq.server.requests.checks import check_name, check_text, shown
 from queenmq.server.requests.pages import PAGE, PAGE_MAX, parse_page
 from queenmq.server.requests.queries import parse_query
@@ -194,7 +196,13 @@ class StatusRoutes:
         query = parse_query(request.scope["query_string"])
         page = parse_page(query)
         scope = _scope(query)._replace(queue=None)
-        rows = await self._store.queues(scope, limit=page.limit, offset=page.offset)
+        rows = await list_within(
+            identity_of(request),
+            lambda count, start: self._store.queues(scope, limit=count, offset=start),
+            lambda row: str(row["name"]),
+            limit=page.limit,
+            offset=page.offset,
+        )
         return json_answer(wire.QueueStatsList([summary_of(row) for row in rows], page))
 
     @route("GET", "/api/v1/status/queues/{queue:name}", wire.QueueStatus, query=PAGE)

@@ -11,6 +11,8 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.errors import NotFound, RequestTooLarge
 from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.reach import Reachable
 from queenmq.server.requests.checks import check_count, check_group, check_name, check_uuid, shown
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
@@ -28,16 +30,19 @@ _DATA_BYTES_MAX = 64 * 1024
 class TraceRoutes:
     """Recorded by consumers, read by people."""
 
-    def __init__(self, store: TraceStore, settings: Settings) -> None:
+    def __init__(self, store: TraceStore, settings: Settings, reachable: Reachable) -> None:
         self._store = store
         self._settings = settings
+        self._reachable = reachable
 
     @route("POST", "/api/v1/traces", wire.TraceAdded, status=201, request=wire.TraceRequest)
     async def add(self, request: Request) -> Response:
         """Record something about a message."""
         body = await read_request(request, wire.TraceRequest)
         trace = self._trace(body)
-        trace_id = await self._store.add(trace)
+        trace_id = None
+        if await self._reachable.has_partition(identity_of(request), trace.partition_id):
+            trace_id = await self._store.add(trace)
         if trace_id is None:
             raise NotFound(
                 f"Message not found: partition {trace.partition_id} has no message"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from queenmq import wire
+from queenmq.auth.decision import check_verb
+from queenmq.auth.identity import Verb
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.streams.requests import CycleItems, CycleOutcome, StateAsk, StateRows
 from queenmq.engine.streams.service import CycleService
-from queenmq.errors import TransactionRefused
+from queenmq.errors import NotFound, TransactionRefused
+from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.routes.hot.push import push_answers
 from queenmq.server.routes.streams.parsing import to_cycle, to_state_ask
@@ -26,9 +29,11 @@ class CycleRoutes:
         service: CycleService,
         load: LoadManager,
         settings: Settings,
+        reachable: Reachable,
         *,
         wait_s: Callable[[int], int],
     ) -> None:
+        self._reachable = reachable
         self._service = service
         self._load = load
         self._settings = settings
@@ -46,9 +51,19 @@ class CycleRoutes:
         self._load.admit(OperationType.ACK_BATCH)
         request = wire.decode(exchange.body, answers.StateRequest)
         ask = to_state_ask(request, self._settings)
+        if exchange.identity.is_limited:
+            exchange.run(self._read_within(exchange, ask))
+            return
         exchange.follow(
             self._service.reads.read(ask), lambda found: _answer_rows(exchange, ask, found)
         )
+
+    async def _read_within(self, exchange: Exchange, ask: StateAsk) -> None:
+        """Answer a caller that is limited to queues as if all others had no streams."""
+        if await self._reachable.has_partition(exchange.identity, ask.partition_id):
+            _answer_rows(exchange, ask, await self._service.reads.read(ask))
+        else:
+            _answer_unknown(exchange, ask)
 
     @route(
         "POST",
@@ -61,13 +76,17 @@ class CycleRoutes:
         """Commit a cycle."""
         self._load.admit(OperationType.ACK_BATCH)
         request = wire.decode(exchange.body, answers.CycleRequest)
-        cycle = to_cycle(exchange.body, request, self._settings)
+        if request.push_items:
+            check_verb(exchange.identity, Verb.PUSH)
+        cycle = to_cycle(exchange.body, request, self._settings, exchange.identity)
         exchange.run(self._commit(exchange, request, cycle))
 
     async def _commit(
         self, exchange: Exchange, request: answers.CycleRequest, cycle: CycleItems
     ) -> None:
         answer: answers.CycleCommitted | answers.CycleRefused
+        if not await self._reachable.has_partition(exchange.identity, cycle.partition_id):
+            raise NotFound(f"partition {cycle.partition_id} does not exist; pop again")
         try:
             answer = self._committed(request, cycle, await self._service.commit(cycle))
         except TransactionRefused as error:
@@ -96,8 +115,12 @@ class CycleRoutes:
 
 def _answer_rows(exchange: Exchange, ask: StateAsk, found: StateRows) -> None:
     if found.version is None:
-        error = f"Query {ask.query_id} does not exist; register it"
-        exchange.answer(200, wire.encode(answers.StateMissing(False, [], error)))
+        _answer_unknown(exchange, ask)
         return
     rows = (found.rows or "").encode()
     exchange.answer(200, b'{"success":true,"rows":[%b],"version":%d}' % (rows, found.version))
+
+
+def _answer_unknown(exchange: Exchange, ask: StateAsk) -> None:
+    error = f"Query {ask.query_id} does not exist; register it"
+    exchange.answer(200, wire.encode(answers.StateMissing(False, [], error)))

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from queenmq.auth.identity import Identity
 from queenmq.engine.requests import QUEUE_MODE, AckItem
 from queenmq.engine.streams.requests import CycleItems, StateAsk, StateOp
 from queenmq.errors import InvalidRequest, RequestTooLarge
@@ -30,7 +31,9 @@ KEY_BYTES_MAX = 2_048
 _window_end = msgspec.json.Decoder(WindowEnd)
 
 
-def to_cycle(body: bytes, request: CycleRequest, settings: Settings) -> CycleItems:
+def to_cycle(
+    body: bytes, request: CycleRequest, settings: Settings, identity: Identity
+) -> CycleItems:
     """Check a cycle. `body` is the request as it came, by which a copy of it is known."""
     length_max = settings.max_name_length
     partition_id = check_uuid("partition_id", request.partition_id)
@@ -51,7 +54,7 @@ def to_cycle(body: bytes, request: CycleRequest, settings: Settings) -> CycleIte
         partition_id=partition_id,
         consumer_group=group,
         ops=list(by_key.values()),
-        pushes=to_push_items(request.push_items or [], settings),
+        pushes=to_push_items(request.push_items or [], settings, identity),
         ack=None if ack is None else _to_ack(ack, partition_id, group, length_max),
         keeps_lease=not request.release_lease,
         version=request.state_version,

@@ -8,8 +8,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq.auth.decision import check_queues
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.reach import is_within
 from queenmq.server.requests.checks import check_name, shown
 from queenmq.server.requests.times import iso_or_none
 from queenmq.server.routing.spec import route
@@ -63,6 +66,8 @@ class QueryRoutes:
             check_name(field, getattr(body, field), length_max=length_max)
         if body.sink_queue:
             check_name("sink_queue", body.sink_queue, length_max=length_max)
+        used = {body.source_queue, body.sink_queue or body.source_queue}
+        check_queues(identity_of(request), used)
         found = await self._store.register_query(
             body.name,
             body.source_queue,
@@ -85,7 +90,12 @@ class QueryRoutes:
     @route("GET", "/api/v1/streams", StreamQueries)
     async def list(self, request: Request) -> Response:
         """All queries, with how far behind they are and how much they remember."""
-        rows = await self._store.list_queries(None, limit=_LISTED_MAX + 1)
+        identity = identity_of(request)
+        rows = [
+            row
+            for row in await self._store.list_queries(None, limit=_LISTED_MAX + 1)
+            if is_within(identity, row["source_queue"])
+        ]
         queries = [_query(row) for row in rows[:_LISTED_MAX]]
         return json_answer(StreamQueries(queries, len(rows) > _LISTED_MAX))
 
@@ -93,15 +103,13 @@ class QueryRoutes:
     async def show(self, request: Request) -> Response:
         """One query."""
         name = self._name(request)
-        rows = await self._store.list_queries(name, limit=1)
-        if not rows:
-            raise NotFound(f"stream {shown(name)} does not exist; GET /api/v1/streams lists them")
-        return json_answer(_query(rows[0]))
+        return json_answer(_query(await self._find(request, name)))
 
     @route("DELETE", "/api/v1/streams/{name:name}", StreamDeleted)
     async def delete(self, request: Request) -> Response:
         """Remove a query with its state and its consumer groups."""
         name = self._name(request)
+        await self._find(request, name)
         found = await self._store.delete_query(name)
         if found is None:
             raise NotFound(f"stream {shown(name)} does not exist; GET /api/v1/streams lists them")
@@ -110,6 +118,13 @@ class QueryRoutes:
             await self._groups.delete(group, queue, deletes_start=True)
             self._on_deleted(queue, group)
         return json_answer(StreamDeleted(True, name, list(groups)))
+
+    async def _find(self, request: Request, name: str) -> Any:
+        """Find the query of a name, if the caller may know of it."""
+        rows = await self._store.list_queries(name, limit=1)
+        if not rows or not is_within(identity_of(request), rows[0]["source_queue"]):
+            raise NotFound(f"stream {shown(name)} does not exist; GET /api/v1/streams lists them")
+        return rows[0]
 
     def _name(self, request: Request) -> str:
         name: str = request.path_params["name"]

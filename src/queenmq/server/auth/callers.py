@@ -1,0 +1,37 @@
+"""Checks a request against its row of the rights table, and tells handlers who the caller is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from queenmq.auth.decision import check_csrf, check_queue, check_right
+from queenmq.auth.identity import Identity
+from queenmq.auth.rights import Reach, Right
+from queenmq.server.auth.credentials import CSRF_HEADER
+from queenmq.server.edge.exchange import Exchange
+from queenmq.server.requests.queries import parse_query
+
+
+def check_caller(exchange: Exchange, right: Right) -> None:
+    """Check everything that the head of a request decides. Raise what the answer says."""
+    identity = exchange.identity
+    check_right(identity, right)
+    if identity.is_ambient:
+        check_csrf(identity, right, exchange.head.get(CSRF_HEADER))
+    if right.reach is Reach.QUERY and identity.is_limited:
+        check_queue(identity, parse_query(exchange.head.query).get("queue"))
+
+
+def check_path(exchange: Exchange, right: Right, params: Mapping[str, Any]) -> None:
+    """Check the queue that a path names."""
+    if right.reach is Reach.PATH:
+        check_queue(exchange.identity, params.get("queue"))
+
+
+def identity_of(request: Request) -> Identity:
+    """Return the caller of a request that runs on Starlette."""
+    exchange: Exchange = request.scope["exchange"]
+    return exchange.identity

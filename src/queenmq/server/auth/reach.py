@@ -1,0 +1,118 @@
+"""Keeps ids of other tenants out of reach.
+
+An id out of reach is answered like one that does not exist, so nobody learns which ids there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from queenmq.auth.identity import Identity
+from queenmq.engine.requests import AckItem
+from queenmq.errors import NotFound
+from queenmq.ids import parse_uuid
+from queenmq.server.requests.checks import shown
+from queenmq.storage.stores.owners import OwnerStore
+
+T = TypeVar("T")
+#: The id of no partition and no lease.
+NOWHERE = UUID(int=0)
+#: Elements of a list that are read at once to leave out what is out of reach.
+_PAGE = 10_000
+
+
+class Reachable:
+    """Asks which queue an id belongs to. Only for callers that are limited to some queues."""
+
+    def __init__(self, owners: OwnerStore) -> None:
+        self._owners = owners
+
+    async def check_ids(self, identity: Identity, params: Mapping[str, Any]) -> None:
+        """Raise NotFound for an id in a path that is out of reach."""
+        if not identity.is_limited:
+            return
+        if "partition_id" in params:
+            given = parse_uuid(params["partition_id"])
+            if given is not None and not await self.has_partition(identity, given):
+                raise NotFound(
+                    f"Message not found: partition {given} has no message"
+                    f" {shown(params.get('transaction_id', ''))}; check both ids"
+                )
+        if "lease_id" in params:
+            given = parse_uuid(params["lease_id"])
+            if given is not None and not await self.has_lease(identity, given):
+                raise NotFound(
+                    f"Lease not found: {given} was completed, taken over or never given; pop again"
+                )
+        if "operation_id" in params:
+            given = parse_uuid(params["operation_id"])
+            if given is not None and not await self._has_operation(identity, given):
+                raise NotFound(
+                    f"operation {given} does not exist; completed ones are kept for an hour"
+                )
+
+    async def has_partition(self, identity: Identity, partition_id: UUID) -> bool:
+        """Whether a partition exists and is within the grants."""
+        if not identity.is_limited:
+            return True
+        queues = await self._owners.queues_of([partition_id])
+        return partition_id in queues and identity.reaches(queues[partition_id])
+
+    async def has_lease(self, identity: Identity, lease_id: UUID) -> bool:
+        """Whether a lease exists and covers only queues within the grants."""
+        return await self.hide_leases(identity, [lease_id]) == [lease_id]
+
+    async def _has_operation(self, identity: Identity, operation_id: UUID) -> bool:
+        queue = await self._owners.queue_of_operation(operation_id)
+        return queue is not None and identity.reaches(queue)
+
+    async def hide_acks(self, identity: Identity, items: Sequence[AckItem]) -> list[AckItem]:
+        """Return the acks, those out of reach aimed at a partition that does not exist."""
+        if not identity.is_limited:
+            return list(items)
+        queues = await self._owners.queues_of({item.partition_id for item in items})
+        return [
+            item
+            if item.partition_id in queues and identity.reaches(queues[item.partition_id])
+            else item._replace(partition_id=NOWHERE)
+            for item in items
+        ]
+
+    async def hide_leases(self, identity: Identity, leases: Sequence[UUID]) -> list[UUID]:
+        """Return the leases, those out of reach as one that does not exist."""
+        if not identity.is_limited or not leases:
+            return list(leases)
+        queues = await self._owners.queues_of_leases(leases)
+        return [
+            one if one in queues and identity.reaches_all(queues[one]) else NOWHERE
+            for one in leases
+        ]
+
+
+async def list_within(
+    identity: Identity,
+    fetch: Callable[[int, int], Awaitable[Sequence[T]]],
+    name_of: Callable[[T], str],
+    *,
+    limit: int,
+    offset: int,
+) -> Sequence[T]:
+    """Return a page of a list by queue, without what is out of the caller's reach."""
+    if not identity.is_limited:
+        return await fetch(limit, offset)
+    kept: list[T] = []
+    start = 0
+    while len(kept) < offset + limit:
+        rows = await fetch(_PAGE, start)
+        kept += [row for row in rows if identity.reaches(name_of(row))]
+        start += _PAGE
+        if len(rows) < _PAGE:
+            break
+    return kept[offset : offset + limit]
+
+
+def is_within(identity: Identity, queue: str) -> bool:
+    """Whether a row of a list is within the caller's reach."""
+    return not identity.is_limited or identity.reaches(queue)

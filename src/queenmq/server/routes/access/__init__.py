@@ -1,0 +1,1 @@
+"""Serves the routes about access itself: API tokens, sessions, the audit log."""

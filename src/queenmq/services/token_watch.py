@@ -1,0 +1,29 @@
+"""Learns which API tokens and sessions were revoked elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Protocol
+
+from queenmq.errors import StorageUnavailable
+
+
+class Refreshed(Protocol):
+    """What remembers tokens."""
+
+    async def refresh(self) -> None: ...
+
+
+class TokenWatch:
+    """Has every revocation known within about a second."""
+
+    name = "token-watch"
+    interval_s = 1.0
+
+    def __init__(self, gate: Refreshed) -> None:
+        self._gate = gate
+
+    async def run_once(self) -> None:
+        # Without the database nothing can be revoked, and those who were let in stay in.
+        with contextlib.suppress(StorageUnavailable):
+            await self._gate.refresh()

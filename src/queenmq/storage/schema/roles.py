@@ -1,0 +1,39 @@
+"""Creates the database roles of brokers, producers, readers and operators."""
+
+from __future__ import annotations
+
+import re
+
+from queenmq.errors import InvalidRequest, StorageRejected
+from queenmq.storage.connection.connecting import connected
+from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.sql_files import load_queries
+
+#: What each role is for, by the end of its name.
+PARTS = {
+    "broker": "runs brokers; owns the schema",
+    "producer": "calls queen.push and nothing else",
+    "reader": "reads messages with Spark",
+    "admin": "runs queen db check, resync-lookup, vacuum-report and create-token",
+}
+_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
+
+
+async def make_roles(url: str, prefix: str) -> list[str]:
+    """Create what is missing and grant what each role needs; safe to repeat. Return their names."""
+    if not _PREFIX.fullmatch(prefix):
+        raise InvalidRequest(
+            f"prefix {prefix!r} cannot begin a role's name; use lower-case letters, digits and _"
+        )
+    sql = load_queries("roles")
+    async with connected(url) as connection:
+        with translated():
+            async with connection.transaction():
+                if not await connection.fetchval(sql["has_schema"]):
+                    raise StorageRejected(
+                        "the database has no schema queen; run queen db migrate first"
+                    )
+                await connection.fetchval(sql["set_prefix"], prefix)
+                for step in ("create_roles", "own_schema", "grant_rights", "grant_statistics"):
+                    await connection.execute(sql[step])
+    return [f"{prefix}{part}" for part in PARTS]

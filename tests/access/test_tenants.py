@@ -1,0 +1,238 @@
+"""Two tenants on one broker: neither can read, list, change or even notice the other's queues."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.support.broker import unique
+from tests.support.tokens import signed
+
+Caller = Callable[..., httpx.Client]
+
+
+class Victim(NamedTuple):
+    """What the other tenant has, and every id that leads to it."""
+
+    queue: str
+    message: dict[str, Any]
+    waiting: dict[str, Any]
+    secret: str
+
+
+def _tenant(caller: Caller, name: str, **claims: Any) -> httpx.Client:
+    token = signed(role="admin", sub=name, queen_queues=[f"{name}.*"], **claims)
+    return caller(token=token)
+
+
+@pytest.fixture
+def theirs(caller: Caller) -> Victim:
+    """A queue of tenant b with a leased message, a waiting one, a dead letter and a trace."""
+    owner = _tenant(caller, "b")
+    queue, secret = unique("b.orders"), f"secret-{uuid.uuid4()}"
+    body = {"queue": queue, "options": {"retryLimit": 0}}
+    assert owner.post("/api/v1/configure", json=body).status_code == 200
+    items = [{"queue": queue, "payload": secret, "transactionId": f"t{n}"} for n in range(3)]
+    assert owner.post("/api/v1/push", json={"items": items}).status_code == 201
+    dead = _pop(owner, queue)
+    ack = {**_ids(dead), "status": "failed", "error": secret}
+    assert owner.post("/api/v1/ack", json=ack).json()[0]["dlq"]
+    message = _pop(owner, queue)
+    trace = {**_ids(message), "data": secret, "traceNames": [queue]}
+    del trace["leaseId"]
+    assert owner.post("/api/v1/traces", json=trace).status_code == 201
+    return Victim(queue, message, dead, secret)
+
+
+def _pop(client: httpx.Client, queue: str) -> dict[str, Any]:
+    answer = client.get(f"/api/v1/pop/queue/{queue}?batch=1")
+    assert answer.status_code == 200, answer.text
+    message: dict[str, Any] = answer.json()["messages"][0]
+    return message
+
+
+def _ids(message: dict[str, Any]) -> dict[str, Any]:
+    return {name: message[name] for name in ("transactionId", "partitionId", "leaseId")}
+
+
+def _reads(victim: Victim) -> list[str]:
+    place = f"{victim.message['partitionId']}/{victim.message['transactionId']}"
+    return [
+        "/api/v1/resources/queues", f"/api/v1/resources/queues?search={victim.queue}",
+        f"/api/v1/resources/queues/{victim.queue}", "/api/v1/resources/namespaces",
+        "/api/v1/resources/tasks", "/api/v1/resources/overview", "/api/v1/consumer-groups",
+        "/api/v1/consumer-groups/lagging?minLagSeconds=0", "/api/v1/consumer-groups/__QUEUE_MODE__",
+        "/api/v1/messages", f"/api/v1/messages?queue={victim.queue}", "/api/v1/messages?ns=b",
+        f"/api/v1/messages/{place}", "/api/v1/dlq", f"/api/v1/dlq?queue={victim.queue}",
+        "/api/v1/dlq?consumerGroup=__QUEUE_MODE__", "/api/v1/traces/names",
+        f"/api/v1/traces/by-name/{victim.queue}", f"/api/v1/traces/{place}", "/api/v1/status",
+        f"/api/v1/status?queue={victim.queue}", "/api/v1/status?namespace=b",
+        "/api/v1/status/analytics", "/api/v1/status/queues", "/api/v1/status/queues?namespace=b",
+        f"/api/v1/status/queues/{victim.queue}", f"/api/v1/status/queues/{victim.queue}/messages",
+        f"/api/v1/why/{victim.queue}", "/api/v1/operations", "/api/v1/operations?status=pending",
+        f"/api/v1/operations?queue={victim.queue}", "/api/v1/operations/stats",
+        "/api/v1/analytics/retention", "/api/v1/analytics/pipeline", "/metrics/prometheus",
+        "/metrics", "/api/v1/audit", "/api/v1/tokens", f"/api/v1/pop/queue/{victim.queue}",
+        "/api/v1/pop?namespace=b", f"/api/v1/pop/queue/{victim.queue}/partition/Default",
+        # A name of mine in front must not open a name of theirs behind it.
+        f"/api/v1/messages?queue=&queue={victim.queue}",
+        f"/api/v1/status?queue={victim.queue}&queue=a.mine",
+    ]  # fmt: skip
+
+
+def test_no_read_shows_anything_of_the_other_tenant(caller: Caller, theirs: Victim) -> None:
+    stranger = _tenant(caller, "a")
+    assert theirs.queue in caller("admin").get("/api/v1/resources/queues").text
+    for path in _reads(theirs):
+        answer = stranger.get(path)
+        assert answer.status_code in (200, 204, 403, 404), (path, answer.text)
+        if answer.status_code == 200:
+            assert theirs.queue not in answer.text, path
+        assert theirs.secret not in answer.text, path
+
+
+def test_the_tenant_itself_sees_all_of_it(caller: Caller, theirs: Victim) -> None:
+    owner = _tenant(caller, "b")
+    shown = {path: owner.get(path) for path in _reads(theirs)}
+    place = f"{theirs.message['partitionId']}/{theirs.message['transactionId']}"
+    for path in (
+        "/api/v1/resources/queues", "/api/v1/consumer-groups", "/api/v1/status/queues",
+        f"/api/v1/messages/{place}", f"/api/v1/dlq?queue={theirs.queue}",
+        f"/api/v1/why/{theirs.queue}", "/api/v1/consumer-groups/__QUEUE_MODE__",
+        f"/api/v1/status?queue={theirs.queue}",
+    ):  # fmt: skip
+        assert shown[path].status_code == 200 and theirs.queue in shown[path].text, path
+    assert theirs.secret in shown[f"/api/v1/traces/{place}"].text
+
+
+def _answer(client: httpx.Client, method: str, path: str, body: Any) -> tuple[int, str]:
+    answer = client.request(method, path, json=body)
+    return answer.status_code, answer.text
+
+
+def test_ids_of_the_other_tenant_are_answered_like_ids_that_do_not_exist(
+    caller: Caller, theirs: Victim
+) -> None:
+    stranger = _tenant(caller, "a")
+    message = theirs.message
+    unknown = {**_ids(message), "partitionId": str(uuid.uuid4()), "leaseId": str(uuid.uuid4())}
+
+    def requests(ids: dict[str, Any]) -> list[tuple[str, str, Any]]:
+        place = f"/api/v1/messages/{ids['partitionId']}/{ids['transactionId']}"
+        ack = {"type": "ack", **ids}
+        return [
+            ("POST", "/api/v1/ack", ids),
+            ("POST", "/api/v1/ack", {**ids, "leaseId": None}),
+            ("POST", "/api/v1/ack/batch", {"acknowledgments": [ids]}),
+            ("POST", f"/api/v1/lease/{ids['leaseId']}/extend", {}),
+            ("GET", place, None),
+            ("DELETE", place, None),
+            ("POST", f"{place}/retry", {}),
+            ("POST", f"{place}/dlq", {}),
+            ("POST", "/api/v1/traces", {**ids, "data": 1}),
+            ("POST", "/api/v1/transaction", {"operations": [ack]}),
+            ("POST", "/api/v1/transaction", {"operations": [{**ack, "leaseId": None}]}),
+        ]
+
+    for known, other in zip(requests(_ids(message)), requests(unknown), strict=True):
+        status, text = _answer(stranger, *known)
+        other_status, other_text = _answer(stranger, *other)
+        assert status == other_status, (known, text, other_text)
+        for name in ("partitionId", "leaseId"):
+            text, other_text = (
+                text.replace(message[name], "ID"),
+                other_text.replace(unknown[name], "ID"),
+            )
+        if "transaction" not in known[1]:
+            assert text == other_text, known
+        else:
+            assert '"success":false' in text and '"success":false' in other_text
+    # Nothing of that has touched the message: its lease is live and ends by its owner's ack.
+    owner = _tenant(caller, "b")
+    assert owner.post("/api/v1/ack", json=_ids(message)).json()[0]["success"]
+
+
+def test_changes_by_name_are_refused_and_change_nothing(caller: Caller, theirs: Victim) -> None:
+    stranger, queue = _tenant(caller, "a"), theirs.queue
+    push = {"type": "push", "items": [{"queue": queue, "payload": 1}]}
+    mine = {"type": "push", "items": [{"queue": "a.mine", "payload": 1}]}
+    group = f"/api/v1/consumer-groups/__QUEUE_MODE__/queues/{queue}"
+    trick = f"/api/v1/resources/queues/{queue}/partitions/x%2Fpartitions%2Fy"
+    attempts: list[tuple[str, str, Any]] = [
+        ("POST", "/api/v1/push", {"items": [mine["items"][0], push["items"][0]]}),
+        ("POST", "/api/v1/transaction", {"operations": [mine, push]}),
+        ("POST", "/api/v1/configure", {"queue": queue}),
+        ("DELETE", f"/api/v1/resources/queues/{queue}", None),
+        ("DELETE", f"/api/v1/resources/queues/{queue}/partitions/Default", None),
+        ("DELETE", trick, None),
+        ("DELETE", f"/api/v1/queues/{queue}/clear", None),
+        ("POST", f"{group}/seek", {"toEnd": True}),
+        ("POST", f"{group}/partitions/Default/seek", {}),
+        ("DELETE", group, None),
+        ("DELETE", "/api/v1/consumer-groups/__QUEUE_MODE__", None),
+        ("POST", "/api/v1/dlq/retry", {"queue": queue}),
+        ("POST", "/api/v1/dlq/retry", {"consumerGroup": "__QUEUE_MODE__"}),
+        ("DELETE", f"/api/v1/dlq?queue={queue}", None),
+        ("DELETE", "/api/v1/dlq?olderThanSeconds=0", None),
+        ("POST", "/api/v1/operations/retry", {}),
+        (
+            "POST",
+            "/api/v1/ack/batch",
+            {"acknowledgments": [], "next": f"/api/v1/pop/queue/{queue}"},
+        ),
+        ("POST", "/api/v1/ack/batch", {"acknowledgments": [], "next": "/api/v1/pop?namespace=b"}),
+    ]
+    before = caller("admin").get(f"/api/v1/status/queues/{queue}").json()["totals"]
+    for attempt in attempts:
+        status, text = _answer(stranger, *attempt)
+        assert status == 403, (attempt, text)
+    assert caller("admin").get(f"/api/v1/status/queues/{queue}").json()["totals"] == before
+
+
+def test_an_idempotency_key_of_one_tenant_does_not_stop_the_other(caller: Caller) -> None:
+    for name in ("a", "b"):
+        items = [{"queue": f"{name}.keys", "payload": name}]
+        body = {"operations": [{"type": "push", "items": items}], "idempotencyKey": "order-1"}
+        answer = _tenant(caller, name).post("/api/v1/transaction", json=body)
+        assert answer.json()["success"], answer.text
+
+
+def test_verbs_limit_what_a_token_does_with_its_queues(caller: Caller) -> None:
+    queue = unique("a.verbs")
+    pusher = _tenant(caller, "a", queen_verbs=["push"])
+    popper = _tenant(caller, "a", queen_verbs="pop")
+    items = {"items": [{"queue": queue, "payload": "x"}]}
+    push = {"operations": [{"type": "push", **items}]}
+    assert pusher.post("/api/v1/push", json=items).status_code == 201
+    assert pusher.post("/api/v1/transaction", json=push).status_code == 200
+    assert popper.post("/api/v1/push", json=items).status_code == 403
+    assert popper.post("/api/v1/transaction", json=push).status_code == 403
+    assert pusher.get(f"/api/v1/pop/queue/{queue}").status_code == 403
+    assert pusher.get(f"/api/v1/messages?queue={queue}").status_code == 403
+    message = _pop(popper, queue)
+    ack = {"operations": [{"type": "ack", **_ids(message)}]}
+    assert pusher.post("/api/v1/transaction", json=ack).status_code == 403
+    for client in (pusher, popper):
+        assert client.delete(f"/api/v1/resources/queues/{queue}").status_code == 403
+        assert client.post("/api/v1/configure", json={"queue": queue}).status_code == 403
+    assert popper.post("/api/v1/transaction", json=ack).json()["success"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"queen_queues": []},
+        {"queen_queues": 7},
+        {"queen_queues": [""]},
+        {"queen_verbs": [1]},
+        {"queen_verbs": ["fly"]},
+    ],
+    ids=["no-queue", "number", "empty-name", "no-text", "unknown-verb"],
+)
+def test_limits_that_cannot_be_read_refuse_the_token(caller: Caller, claim: dict[str, Any]) -> None:
+    client = caller(token=signed(role="admin", **claim))
+    assert client.get("/api/v1/resources/queues").status_code == 401
