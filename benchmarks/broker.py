@@ -42,15 +42,20 @@ class Usage:
 class Broker:
     """A running broker."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, data_dir: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, data_dir: Path, log: Path) -> None:
         self._process = process
         self._data_dir = data_dir
+        self._log = log
         self.url = url
 
     @property
     def address(self) -> tuple[str, int]:
         host, _, port = self.url.removeprefix("http://").rpartition(":")
         return host, int(port)
+
+    def read_log(self) -> str:
+        """What it has logged so far, from warnings on."""
+        return self._log.read_text()
 
     def usage(self) -> Usage:
         """Read from /proc; children that have ended count for their parent."""
@@ -120,7 +125,7 @@ def _start(
         process.kill()
         process.wait()
         raise BenchmarkError(f"the broker did not start: {ready}{log.read_text()}")
-    return Broker(process, ready.split("ready on ")[1].strip(), data_dir)
+    return Broker(process, ready.split("ready on ")[1].strip(), data_dir, log)
 
 
 def _stat(pid: int) -> list[str]:

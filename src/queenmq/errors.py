@@ -24,7 +24,8 @@
     │   └── NotUnique               something with this name or id is there already
     └── MigrationError              the schema cannot be brought up to date
 
-A message is one sentence: the thing, its value, and what to do.
+A message is one sentence: the thing, its value, and what to do. Where it may name hosts, roles,
+tables or files it is for operators, and the error has a sentence for callers besides: `public`.
 """
 
 from __future__ import annotations
@@ -95,10 +96,7 @@ class PartitionBusy(QueenError):
 
 
 class StorageUnavailable(QueenError):
-    """The database cannot be reached, or broke off in the middle.
-
-    The text is for operators and may name hosts and roles. `public` is the sentence for callers.
-    """
+    """The database cannot be reached, or broke off in the middle. Its text is for operators."""
 
     def __init__(
         self,
@@ -110,7 +108,8 @@ class StorageUnavailable(QueenError):
         is_suspicious: bool = True,
     ) -> None:
         super().__init__(text)
-        self.public = text if public is None else public
+        # No text of the driver reaches a caller because somebody forgot this argument.
+        self.public = public or "the database cannot serve the request now; try again"
         #: One word for it: in `/health`, and in the log.
         self.reason = reason
         #: The call was sent, so it may have been carried out all the same.
@@ -179,7 +178,9 @@ class SpoolFull(Overloaded):
 
 
 class SpoolFailed(QueenError):
-    """The spool could not be written or read; the text has the system's reason."""
+    """The spool could not be written or read; the text has the system's reason, for operators."""
+
+    public = "the broker's disk did not take or give back what was to be kept; try again"
 
 
 class ClaimLost(QueenError):
@@ -187,7 +188,14 @@ class ClaimLost(QueenError):
 
 
 class StorageRejected(QueenError):
-    """The database refused the data. Whose data it is shows only in a call with one request."""
+    """The database refused the data. Whose data it is shows only in a call with one request.
+
+    Its text is for operators: it may name constraints and tables.
+    """
+
+    def __init__(self, text: str, *, public: str | None = None) -> None:
+        super().__init__(text)
+        self.public = public or "the database refused the data of this request; change it"
 
 
 class NotUnique(StorageRejected):
@@ -196,3 +204,23 @@ class NotUnique(StorageRejected):
 
 class MigrationError(QueenError):
     """The schema cannot be brought up to date."""
+
+
+def found_defect(what: str, error: Exception, *, is_in_doubt: bool = False) -> StorageUnavailable:
+    """Return what callers get when something of ours breaks in a way that nobody foresaw."""
+    return StorageUnavailable(
+        f"{what} broke: {error!r}",
+        public="internal error; the server log has the details",
+        is_in_doubt=is_in_doubt,
+    )
+
+
+def public_text(error: Exception) -> str:
+    """Return the sentence for callers: that of the error, unless that is for operators."""
+    public: str | None = getattr(error, "public", None)
+    return str(error) if public is None else public
+
+
+def is_confidential(error: Exception) -> bool:
+    """Whether the error says more than callers may read."""
+    return public_text(error) != str(error)

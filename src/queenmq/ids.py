@@ -22,6 +22,11 @@ def random_uuid() -> UUID:
     return UUID(bytes=os.urandom(16), version=4)
 
 
+def new_error_id() -> str:
+    """Return an id under which a log line is found: short enough to be read out."""
+    return os.urandom(6).hex()
+
+
 def uuid7_text(unix_ms: int) -> str:
     """A version 7 UUID of this moment, as text: time first, so that indexes stay compact."""
     return uuid7_texts(unix_ms, 1)[0]

@@ -5,14 +5,18 @@ once, and nothing of them stays behind.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import random
+import socket
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
 from tests.acceptance.load import Wire, pop_path, wires
 from tests.acceptance.sql_side import LEASING, LOOKING, STATES, Hold, held, wait_for_waiters
-from tests.support.broker import BrokerProcess, unique
+from tests.support.broker import SOON_S, BrokerProcess, unique
 
 Brokers = list[BrokerProcess]
 StartBroker = Callable[..., BrokerProcess]
@@ -152,3 +156,44 @@ async def _assert_room(url: str, queue: str) -> None:
         assert (await wire.call("POST", "/api/v1/push", {"items": items})).status == 201
         answers = await asyncio.gather(*(poll.receive() for poll in polls))
     assert [answer.status for answer in answers] == [200] * _BOUND
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+async def test_message_that_a_caller_did_not_read_is_deliverable_at_once(
+    patient_brokers: Brokers, coding: str
+) -> None:
+    url, queue = patient_brokers[0].url, unique()
+    # More than the buffers of both ends hold, also when it is compressed.
+    payload = random.Random(1).randbytes(8_000_000).hex()
+    async with Wire(url) as wire:
+        assert (await wire.push(queue, payload)).status == 201
+        head = f"GET {pop_path(queue)} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: {coding}"
+        with slow_socket(url) as sock:
+            await asyncio.to_thread(sock.sendall, head.encode() + b"\r\n\r\n")
+            assert await asyncio.to_thread(sock.recv, 12) == b"HTTP/1.1 200"
+        await _assert_deliverable(wire, queue, payload, "__QUEUE_MODE__")
+
+
+async def test_message_is_not_taken_for_a_caller_that_left_behind_bytes_nobody_reads(
+    patient_brokers: Brokers,
+) -> None:
+    url, queue = patient_brokers[0].url, unique()
+    poll = f"GET {pop_path(queue, wait=True, timeout=60_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with Wire(url) as wire:
+        with slow_socket(url) as sock:
+            # So much that the broker stops reading, and cannot see the end behind it.
+            await asyncio.to_thread(sock.sendall, poll.encode() * 4_000)
+        await wire.settle()
+        assert (await wire.push(queue, 1)).status == 201
+        await _assert_deliverable(wire, queue, 1, "__QUEUE_MODE__")
+
+
+@contextlib.contextmanager
+def slow_socket(url: str) -> Iterator[socket.socket]:
+    """A connection with little room for what is not read yet."""
+    parts = urlsplit(url)
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        sock.settimeout(SOON_S)
+        sock.connect((parts.hostname, parts.port))
+        yield sock

@@ -52,6 +52,19 @@ async def test_extend_answers_an_object_with_the_expiry_under_every_known_name(a
     assert (expires - created).total_seconds() >= 599
 
 
+async def test_extend_reads_an_escaped_path_and_takes_no_other_method(api: Api) -> None:
+    queue = unique()
+    await api.push(queue, 1)
+    (message,) = await api.pop(queue)
+    escaped = message["leaseId"].replace("-", "%2D")
+    assert (await extend(api, escaped))["leaseId"] == message["leaseId"]
+    path = f"/api/v1/lease/{message['leaseId']}/extend"
+    assert (await api.http.get(path)).status_code == 405
+    assert (await api.http.options(path)).status_code == 204
+    assert (await api.http.post("/api/v1/lease//extend")).status_code == 404
+    assert (await api.http.post("/api/v1/lease/%FF/extend")).status_code == 400
+
+
 async def test_extend_needs_no_body(api: Api) -> None:
     queue = unique()
     await api.push(queue, 1)

@@ -43,6 +43,11 @@ class Catalogue:
         """The partition if it is remembered."""
         return self._refs.get(key)
 
+    def get_all(self, keys: Sequence[PartitionKey]) -> list[PartitionRef] | None:
+        """Return the partitions in order; None unless all of them are remembered."""
+        refs = [ref for key in keys if (ref := self._refs.get(key)) is not None]
+        return refs if len(refs) == len(keys) else None
+
     def forget(self, keys: Iterable[PartitionKey]) -> None:
         """Drop entries that turned out to be stale."""
         for key in keys:
@@ -152,7 +157,8 @@ class Catalogue:
             self._answer(ref.key, ref)
         # Whatever the store left out must not leave its callers waiting.
         for key in keys:
-            self._answer(key, StorageUnavailable(f"queue {key.queue!r} was not made; try again"))
+            text = f"queue {key.queue!r} was not made; try again"
+            self._answer(key, StorageUnavailable(text, public=text))
 
     def _remember(self, ref: PartitionRef) -> None:
         self._refs[ref.key] = ref

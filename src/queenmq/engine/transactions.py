@@ -99,9 +99,11 @@ class TransactionService:
             lock_timeout_ms=lock_timeout_ms,
         )
 
-    async def run(self, items: TransactionItems) -> TransactionOutcome:
-        """Commit all of it, or raise with nothing changed. What was committed before is not done
+    def submit(self, items: TransactionItems) -> asyncio.Future[TransactionOutcome]:
+        """Commit all of it, or fail with nothing changed. What was committed before is not done
         again, but answered as it was.
+
+        There is no task of its own where all partitions that it pushes to are remembered.
         """
         if self._waiting >= _WAITING_MAX:
             raise Overloaded(
@@ -109,14 +111,28 @@ class TransactionService:
                 depth=self._waiting,
                 bound="transactions_waiting",
             )
+        refs = self._catalogue.get_all(items.pushes.keys)
+        future: asyncio.Future[TransactionOutcome]
+        if refs is None:
+            future = asyncio.get_running_loop().create_task(self._look_up(items))
+        else:
+            future = self._send(items, refs)
         self._waiting += 1
-        try:
-            refs = await self._catalogue.ensure(items.pushes.keys)
-            entry = TransactionEntry(items, refs, wait_ms=self._wait_ms)
-            self._calls.add(entry)
-            return await entry.future
-        finally:
-            self._waiting -= 1
+        future.add_done_callback(self._count_out)
+        return future
+
+    async def _look_up(self, items: TransactionItems) -> TransactionOutcome:
+        return await self._send(items, await self._catalogue.ensure(items.pushes.keys))
+
+    def _send(
+        self, items: TransactionItems, refs: list[PartitionRef]
+    ) -> asyncio.Future[TransactionOutcome]:
+        entry = TransactionEntry(items, refs, wait_ms=self._wait_ms)
+        self._calls.add(entry)
+        return entry.future
+
+    def _count_out(self, _: asyncio.Future[TransactionOutcome]) -> None:
+        self._waiting -= 1
 
     async def drain(self) -> None:
         """Wait until every transaction has its answer."""
@@ -157,9 +173,8 @@ class TransactionService:
     async def _look_up_again(self, entry: TransactionEntry) -> None:
         self._catalogue.forget(entry.items.pushes.keys)
         if entry.attempts + 1 >= _ATTEMPTS_MAX:
-            raise StorageUnavailable(
-                "a queue of this transaction is deleted again and again; try again"
-            )
+            text = "a queue of this transaction is deleted again and again; try again"
+            raise StorageUnavailable(text, public=text)
         # PartitionBusy leaves it with whoever runs it; only one that is put back counts as aimed.
         refs = await self._catalogue.ensure(entry.items.pushes.keys)
         entry.attempts += 1

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import msgspec
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from queenmq import wire
 from queenmq.auth.rights import Right, right_of
-from queenmq.errors import Overloaded, QueenError, Unauthenticated
+from queenmq.errors import Overloaded, QueenError, Unauthenticated, is_confidential
+from queenmq.ids import new_error_id
 from queenmq.server.answers.error_responses import (
     DEFECT,
     METHOD_NOT_ALLOWED,
@@ -37,6 +39,7 @@ from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.queries import parse_path
 from queenmq.server.routes.hot.pop import PREFIX as POP_PREFIX
 from queenmq.server.routes.hot.pop import PopRoute
+from queenmq.server.routes.hot.transactions import EXTEND_PATH, is_extension
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
 from queenmq.server.routing.spec import RouteSpec, bound_routes
 
@@ -95,6 +98,9 @@ class App:
                 others.append((spec, handler))
                 continue
             served = (handler, right_of(spec.method, spec.path))
+            if spec.path == EXTEND_PATH:
+                self._extend = served
+                continue
             self._hot[spec.method, spec.path.encode()] = served
             if spec.method == "GET":
                 # Every GET route answers HEAD as well.
@@ -126,13 +132,10 @@ class App:
         if hot is not None:
             _serve_hot(exchange, *hot)
         elif _is_pop(path):
-            if method == "GET":
-                check_caller(exchange, _POP if path.startswith(_POP_QUEUE) else _POP_ANY)
-                self._pop(exchange)
-            elif method == "OPTIONS":
-                exchange.answer(204, b"", ())
-            else:
-                _answer_wrong_method(exchange)
+            right = _POP if path.startswith(_POP_QUEUE) else _POP_ANY
+            _serve_named(exchange, "GET", self._pop, right)
+        elif is_extension(path):
+            _serve_named(exchange, "POST", *self._extend)
         elif method == "OPTIONS":
             exchange.answer(204, b"", ())
         elif b"%" in path and (hot := self._hot.get((method, unquote_to_bytes(path)))):
@@ -152,21 +155,23 @@ class App:
             return
         path = exchange.head.path.decode("latin-1")
         if not isinstance(error, QueenError):
-            facts = {"event": "defect", "path": path}
+            facts = {"event": "defect", "error_id": new_error_id(), "path": path}
             logger.error("a request broke", exc_info=error, extra=facts)
-            exchange.answer(500, wire.encode(DEFECT))
+            body = msgspec.structs.replace(DEFECT, error_id=facts["error_id"])
+            exchange.answer(500, wire.encode(body))
             return
         if isinstance(error, Overloaded):
             self._refusals.count(error)
-        if status_of(error) >= 500:
-            self._failures.note(error, path)
+        body = body_of(error)
+        if status_of(error) >= 500 or is_confidential(error):
+            body.error_id = self._failures.note(error, path)
         seconds = retry_after_s(error)
         headers = [(b"content-type", b"application/json")]
         if seconds is not None:
             headers.append((b"retry-after", b"%d" % seconds))
         if isinstance(error, Unauthenticated):
             headers.append((b"www-authenticate", b"Bearer"))
-        exchange.answer(status_of(error), wire.encode(body_of(error)), headers)
+        exchange.answer(status_of(error), wire.encode(body), headers)
 
     async def _unknown(self, scope: Scope, receive: Receive, send: Send) -> None:
         text = f"No route matches {scope['path'][:200]!r}. See docs/api.md for the list of routes."
@@ -191,6 +196,16 @@ def _router_routes(found: Iterable[tuple[RouteSpec, Endpoint]]) -> list[Route]:
 def _serve_hot(exchange: Exchange, handler: Handler, right: Right) -> None:
     check_caller(exchange, right)
     handler(exchange)
+
+
+def _serve_named(exchange: Exchange, method: str, handler: Handler, right: Right) -> None:
+    """Answer a request to a path with a name in it, which takes this method alone."""
+    if exchange.head.method == method:
+        _serve_hot(exchange, handler, right)
+    elif exchange.head.method == "OPTIONS":
+        exchange.answer(204, b"", ())
+    else:
+        _answer_wrong_method(exchange)
 
 
 def _is_pop(path: bytes) -> bool:

@@ -9,11 +9,11 @@ import socket
 import sys
 from collections.abc import Callable
 
-from queenmq.server.edge.connection import Edge
 from queenmq.server.edge.crowd import Crowd, CrowdLimits, connections_max
 from queenmq.server.edge.head import HeadLimits, HeadReader
 from queenmq.server.edge.origins import OriginRules, is_loopback, make_judge
 from queenmq.server.edge.server import EdgeServer
+from queenmq.server.edge.shared import Edge
 from queenmq.server.orders import BrokerOrders
 from queenmq.server.wiring.broker import Broker
 from queenmq.settings import Settings

@@ -105,3 +105,5 @@ class ErrorAnswer(Answer, omit_defaults=True):
     #: With 429: how many wait already, and the seconds of Retry-After.
     depth: int | None = None
     retry_after: int | None = None
+    #: The `error_id` of the log line that has the details.
+    error_id: str | None = None

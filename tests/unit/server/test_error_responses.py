@@ -122,10 +122,7 @@ def test_an_overload_says_how_deep_and_how_long() -> None:
         "depth": 7,
         "retryAfter": 12,
     }
-    assert body_of(errors.StorageUnavailable("text")) == {
-        "error": "text",
-        "code": "database_unavailable",
-    }
+    assert body_of(errors.NotFound("text")) == {"error": "text", "code": "not_found"}
 
 
 def test_a_fault_of_the_database_names_no_role_or_table() -> None:
@@ -137,4 +134,14 @@ def test_a_fault_of_the_database_names_no_role_or_table() -> None:
 def test_callers_are_not_told_what_is_for_operators() -> None:
     error = errors.StorageUnavailable("no PostgreSQL answers at db1; try again", public="later")
     assert body_of(error)["error"] == "later"
-    assert body_of(errors.StorageUnavailable("queue 'a' is gone"))["error"] == "queue 'a' is gone"
+    assert body_of(errors.NotFound("queue 'a' is gone"))["error"] == "queue 'a' is gone"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_what_storage_says_is_for_operators_unless_it_says_otherwise(
+    kind: type[errors.QueenError],
+) -> None:
+    storage = (errors.StorageUnavailable, errors.StorageRejected, errors.SpoolFailed)
+    error = kind('relation "messages" of db1')
+    assert errors.is_confidential(error) is issubclass(kind, storage)
+    assert ("messages" in body_of(error)["error"]) is not issubclass(kind, storage)

@@ -9,8 +9,10 @@ from queenmq import errors
 from queenmq.storage.connection.driver_errors import translated
 
 
-def _raised(code: str) -> errors.QueenError:
-    error = asyncpg.PostgresError.new({"C": code, "M": 'no right on table "secret"'})
+def _raised(code: str, *, function: str = "ereport") -> errors.QueenError:
+    """What becomes of an error of the server, raised in this function of its own."""
+    fields = {"C": code, "M": 'no right on table "secret"', "R": function}
+    error = asyncpg.PostgresError.new(fields)
     with pytest.raises(errors.QueenError) as found, translated(is_sent=True):
         raise error
     return found.value
@@ -73,3 +75,27 @@ def test_every_code_of_ours_has_a_meaning() -> None:
     elsewhere = {errors.STAGED_ROWS_LOST, errors.BATCH_CHANGED, errors.RELEASE_TOO_OLD}
     for code in set(codes) - elsewhere:
         assert not isinstance(_raised(code), (errors.StorageRejected, errors.StorageUnavailable))
+
+
+@pytest.mark.parametrize("code", ["23514", "22003", "44000", "P0001"])
+def test_only_the_words_of_a_function_that_refuses_data_are_for_callers(code: str) -> None:
+    for function, is_shown in (("exec_stmt_raise", True), ("ExecConstraints", False)):
+        error = _raised(code, function=function)
+        assert ("secret" in errors.public_text(error)) is is_shown
+        assert "secret" in str(error)
+
+
+class _Unencodable(asyncpg.InterfaceError, ValueError):
+    """What the driver raises for an argument that it cannot encode."""
+
+
+def test_nothing_that_the_driver_says_is_for_callers() -> None:
+    for failure in (
+        asyncpg.InterfaceError("cannot use db1"),
+        OSError("no route to db1"),
+        asyncpg.InternalClientError("db1 sent nonsense"),
+        _Unencodable("invalid input for query argument $1 of db1"),
+    ):
+        with pytest.raises(errors.QueenError) as caught, translated(is_sent=True):
+            raise failure
+        assert "db1" in str(caught.value) and "db1" not in errors.public_text(caught.value)

@@ -89,11 +89,11 @@ class LeaseService:
             lock_timeout_ms=lock_timeout_ms,
         )
 
-    async def renew(self, lease_id: UUID, *, seconds: int) -> Renewal:
+    def renew(self, lease_id: UUID, *, seconds: int) -> asyncio.Future[Renewal]:
         """Extend a live lease."""
         entry = RenewEntry(lease_id, seconds, wait_ms=self._wait_ms)
         self._renewals.add(entry)
-        return await entry.future
+        return entry.future
 
     async def release(self, releases: Sequence[LeaseRelease]) -> None:
         """End leases before their time."""

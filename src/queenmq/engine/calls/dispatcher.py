@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic
 
 from queenmq.engine.calls.batcher import Batcher, E
-from queenmq.errors import QueenError, StorageUnavailable
+from queenmq.errors import QueenError, found_defect
 
 logger = logging.getLogger(__name__)
 
@@ -76,11 +76,10 @@ class Dispatcher(Generic[E]):
     async def _call(self, batch: list[E]) -> None:
         try:
             await self._run(batch)
-        except Exception:
+        except Exception as error:
             # run() answers its callers in every case; reaching this is a defect, so say it loudly.
             logger.exception("a %s call broke", self._name, extra={"event": "call_broke"})
-            text = "internal error; the server log has the details"
-            self._fail(batch, StorageUnavailable(text, is_in_doubt=True))
+            self._fail(batch, found_defect(f"a {self._name} call", error, is_in_doubt=True))
         finally:
             self._batcher.finish(batch)
             self._pump()

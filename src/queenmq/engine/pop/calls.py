@@ -21,7 +21,7 @@ from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import Fetched, LeaseRelease, PopCandidate, PopGrant
-from queenmq.errors import QueenError, StorageFault, StorageUnavailable
+from queenmq.errors import QueenError, StorageFault, StorageUnavailable, found_defect
 from queenmq.ids import new_lease_id
 
 logger = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ def public_error(error: Exception) -> QueenError:
     if isinstance(error, QueenError):
         return error
     logger.error("a pop call broke", exc_info=error, extra={"event": "call_broke"})
-    return StorageUnavailable("internal error; the server log has the details")
+    return found_defect("a pop call", error)
 
 
 def candidates_of(assignments: Sequence[Assignment]) -> list[PopCandidate]:

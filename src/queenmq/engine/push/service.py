@@ -169,9 +169,7 @@ class PushService:
 
     def _known_refs(self, items: PushItems) -> list[PartitionRef] | None:
         """Return the partitions of the items; None unless all of them are remembered."""
-        get = self._catalogue.get
-        refs = [ref for key in items.keys if (ref := get(key)) is not None]
-        return refs if len(refs) == len(items.keys) > 0 else None
+        return self._catalogue.get_all(items.keys) if items.keys else None
 
     async def _find_refs(self, items: PushItems) -> list[PartitionRef]:
         refs = self._known_refs(items)
@@ -197,7 +195,8 @@ class PushService:
 
     def database_down(self) -> None:
         """Nobody shall wait for a call that will not be made: what waits goes to the spool."""
-        error = StorageUnavailable("the database is down; try again")
+        text = "the database is down; try again"
+        error = StorageUnavailable(text, public=text)
         fail_all(self._calls.take_waiting(), error)
 
     async def drain(self) -> None:
@@ -286,10 +285,11 @@ class PushService:
             entry.attempts += 1
             try:
                 if entry.attempts > _ATTEMPTS_MAX:
-                    raise StorageUnavailable(
+                    text = (
                         f"queue {entry.items.keys[0].queue!r} is deleted again and again;"
                         " nothing was stored, try again"
                     )
+                    raise StorageUnavailable(text, public=text)
                 entry.set_refs(await self._catalogue.ensure(entry.items.keys))
             except QueenError as error:
                 entry.fail(error)

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from queenmq.engine.ports import KeptPush, PushJournal
+from queenmq.engine.reports import report
 from queenmq.engine.requests import PushItems, PushOutcome
 from queenmq.errors import QueenError, SpoolFailed, SpoolFull, StorageFault, StorageRejected
 
@@ -180,7 +181,8 @@ class PushSpool:
             if error is None:
                 self._stored.add(record.position)
             elif isinstance(error, StorageRejected):
-                refused.append((record, str(error)))
+                facts = {"event": "spooled_push_refused"}
+                refused.append((record, report(error, "a spooled push cannot be stored", facts)))
             else:
                 failed = failed or error
         if failed is not None:

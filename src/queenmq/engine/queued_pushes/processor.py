@@ -17,6 +17,7 @@ from uuid import UUID
 from queenmq.clock import now_ms
 from queenmq.engine.ports import OperationStore
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
+from queenmq.engine.reports import report
 from queenmq.engine.requests import ClaimedOperation, PartitionKey
 from queenmq.errors import (
     ClaimLost,
@@ -174,7 +175,7 @@ class OperationProcessor:
             [operation.id],
             token,
             failed_id=operation.id,
-            error=str(error),
+            error=report(error, f"operation {operation.id} failed", {"event": "operation_refused"}),
             is_counted=is_counted,
             delay_ms=delay_ms(error, runs),
         )

@@ -65,7 +65,5 @@ def body_of(error: errors.QueenError) -> wire.ErrorAnswer:
     code = row_of(error).code
     if isinstance(error, errors.Overloaded):
         return wire.ErrorAnswer(str(error), code, error.depth, error.retry_after_s)
-    if isinstance(error, errors.StorageUnavailable):
-        # The text is for the log: it may name hosts, roles and tables.
-        return wire.ErrorAnswer(error.public, code)
-    return wire.ErrorAnswer(str(error), code)
+    # Some texts are for the log: they may name hosts, roles and tables.
+    return wire.ErrorAnswer(errors.public_text(error), code)

@@ -1,28 +1,54 @@
-"""Logs failing requests without flooding: in an outage one line a second tells it all."""
+"""Logs failing requests under an id that their answers show, without flooding.
+
+In an outage every request fails for the same reason. One line a second tells it all: failures with
+the same text share that line and its id.
+"""
 
 from __future__ import annotations
 
 import logging
 
 from queenmq.clock import now_ms
+from queenmq.ids import new_error_id
 
 logger = logging.getLogger(__name__)
 
 _INTERVAL_MS = 1_000
+#: Different failures of one interval that get a line each. Those beyond share the last line.
+_LINES_MAX = 20
+#: Characters of a line: the text of a database may quote a whole payload.
+_TEXT_MAX = 2_000
 
 
 class FailureLog:
-    """At most one line per interval, with the number of failures that it stands for."""
+    """One line per interval for each reason, with the number of failures since its last one."""
 
     def __init__(self) -> None:
-        self._next_ms = 0.0
+        self._until_ms = 0.0
+        #: Of this interval, by the text of the error.
+        self._ids: dict[str, str] = {}
+        self._last_id = ""
         self._untold = 0
 
-    def note(self, error: Exception, path: str) -> None:
-        """A request failed for a reason that is not its own fault."""
+    def note(self, error: Exception, path: str) -> str:
+        """Log a request that failed. Return the id of the line that has the details."""
+        if now_ms() >= self._until_ms:
+            self._ids.clear()
+            self._until_ms = now_ms() + _INTERVAL_MS
         self._untold += 1
-        if now_ms() >= self._next_ms:
-            facts = {"event": "request_failed", "path": path, "failures": self._untold}
-            logger.warning("%s", error, extra=facts)
-            self._untold = 0
-            self._next_ms = now_ms() + _INTERVAL_MS
+        text = str(error)[:_TEXT_MAX]
+        known = self._ids.get(text)
+        if known is not None:
+            return known
+        if len(self._ids) >= _LINES_MAX:
+            return self._last_id
+        self._last_id = self._ids[text] = new_error_id()
+        facts = {
+            "event": "request_failed",
+            "error_id": self._last_id,
+            "path": path,
+            "failures": self._untold,
+        }
+        logger.warning("%s", text, extra=facts)
+        self._untold = 0
+        return self._last_id

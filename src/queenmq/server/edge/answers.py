@@ -11,7 +11,7 @@ from queenmq.server.edge.refusal import Refused
 Headers = Iterable[tuple[bytes, bytes]]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-JSON = b"application/json"
+JSON_HEADERS = ((b"content-type", b"application/json"),)
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("ascii")
     for status in http.HTTPStatus
@@ -66,7 +66,7 @@ def encode_answer(
 
 def encode_refusal(error: Refused) -> bytes:
     """Return the answer to a refused request. It is the last of its connection."""
-    headers = [(b"content-type", JSON)]
+    headers = [*JSON_HEADERS]
     if error.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % error.retry_after_s))
     body = json.dumps({"error": str(error), "code": CODES[error.status]}).encode()

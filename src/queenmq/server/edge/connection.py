@@ -3,46 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+import functools
+import logging
 from typing import cast
 
 from queenmq.server.edge.answers import (
     CONTINUE,
-    JSON,
+    JSON_HEADERS,
     Headers,
     encode_answer,
     encode_json,
     encode_refusal,
 )
-from queenmq.server.edge.chunked import ChunkedBody
-from queenmq.server.edge.crowd import Crowd
-from queenmq.server.edge.encodings import decode_body, encode_gzip
+from queenmq.server.edge.encodings import decode_body, decode_soon, encode_gzip
 from queenmq.server.edge.exchange import Exchange
-from queenmq.server.edge.head import CHUNKED, Head, HeadReader
+from queenmq.server.edge.intake import Intake
 from queenmq.server.edge.machine import Event, State, step
+from queenmq.server.edge.peers import has_peer_closed
 from queenmq.server.edge.refusal import Refused
+from queenmq.server.edge.shared import Edge
 
 #: Bytes of later requests that are read ahead while one is worked on.
 _AHEAD_BYTES_MAX = 64 * 1024
 #: Compressing takes 10 ms a megabyte; from this size on a thread does it.
 _THREAD_BYTES_MIN = 128 * 1024
-_END_OF_HEAD = b"\r\n\r\n"
-_JSON_HEADERS = ((b"content-type", JSON),)
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """What all connections share."""
-
-    crowd: Crowd
-    reader: HeadReader
-    #: Gets every request.
-    app: Callable[[Exchange], None]
-    #: Answers a request whose handler raised an error.
-    on_error: Callable[[Exchange, BaseException], None]
-    #: Answers below this size are not compressed.
-    gzip_bytes_min: int
+logger = logging.getLogger(__name__)
 
 
 class Connection(asyncio.Protocol):
@@ -50,15 +35,12 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "__weakref__",
-        "_ahead",
-        "_body",
         "_edge",
         "_exchange",
-        "_head",
-        "_searched",
+        "_intake",
         "_transport",
+        "_unread",
         "address",
-        "body_bytes",
         "is_new",
         "is_reading_paused",
         "read_at_s",
@@ -71,12 +53,10 @@ class Connection(asyncio.Protocol):
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
         self._transport: asyncio.Transport | None = None
-        #: Bytes that were read and belong to no complete part yet.
-        self._ahead: bytes | bytearray = b""
-        self._searched = 0
-        self._head: Head | None = None
-        self._body: bytearray | ChunkedBody | None = None
+        self._intake = Intake(edge.reader, edge.crowd)
         self._exchange: Exchange | None = None
+        #: Answered, but its client has yet to read part of the answer.
+        self._unread: Exchange | None = None
         self.address = ""
         self.state = State.IDLE
         self.since_s = edge.crowd.now_s
@@ -85,7 +65,6 @@ class Connection(asyncio.Protocol):
         self.read_at_s = 0.0
         self.is_reading_paused = False
         self.is_new = True
-        self.body_bytes = 0
 
     def _move(self, event: Event) -> None:
         self.state = step(self.state, event)
@@ -95,6 +74,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        # `pause_writing` then tells of every answer that the client has not taken at once.
+        self._transport.set_write_buffer_limits(high=0)
         peer = transport.get_extra_info("peername")
         self.address = peer[0] if peer else ""
         try:
@@ -110,9 +91,10 @@ class Connection(asyncio.Protocol):
             return
         if (
             state is State.WORKING
+            or state is State.DECODING
             or self.unread_since_s is not None
             # `_go_on` is on its way with what came before these.
-            or (state is State.IDLE and self._ahead)
+            or (state is State.IDLE and self._intake.ahead)
         ):
             self._keep(data)
             return
@@ -126,10 +108,11 @@ class Connection(asyncio.Protocol):
                 if not data:
                     return
                 self._move(Event.BYTE)
-            if self._ahead:
-                self._keep(data)
-                data = self._ahead  # type: ignore[assignment]
-            self._read_head(data)
+            if self._intake.ahead:
+                self._intake.keep(data)
+                self._read_head(self._intake.ahead)
+            else:
+                self._read_head(data)
         except Refused as error:
             self.refuse(error)
 
@@ -139,12 +122,12 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._move(Event.LOST)
-        self._forget_body()
-        self._ahead = b""
+        self._intake.forget()
         self._edge.crowd.discard(self)
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            exchange.leave()
+        for exchange in (self._exchange, self._unread):
+            if exchange is not None:
+                exchange.leave()
+        self._exchange = self._unread = None
 
     def pause_writing(self) -> None:
         """The client does not read its answers, so nothing more of it is read."""
@@ -153,105 +136,96 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.unread_since_s = None
+        if self._unread is not None:
+            self._unread.on_left = None
+            self._unread = None
         self._go_on()
 
     # Reading.
 
     def _keep(self, data: bytes) -> None:
-        if not isinstance(self._ahead, bytearray):
-            self._ahead = bytearray(self._ahead)
-        self._ahead += data
-        if self.state in (State.WORKING, State.IDLE) and len(self._ahead) > _AHEAD_BYTES_MAX:
+        self._intake.keep(data)
+        is_beyond = self.state not in (State.HEAD, State.BODY)
+        if is_beyond and len(self._intake.ahead) > _AHEAD_BYTES_MAX:
             self._pause_reading()
 
-    def _read_head(self, data: bytes) -> None:
+    def _read_head(self, data: bytes | bytearray) -> None:
         """Read a head from the beginning of these bytes, and go on with what follows it."""
-        end = data.find(_END_OF_HEAD, self._searched)
-        if end < 0:
-            self._check_unfinished(data)
+        intake = self._intake
+        rest = intake.read_head(data)
+        if rest is None:
             return
-        end += 4
-        self._searched = 0
-        self._ahead = b""
-        if end > self._edge.reader.limits.bytes_max:
-            raise self._too_large_head()
-        head = self._edge.reader.read(bytes(data[:end]))
-        self._head = head
-        rest = bytes(data[end:]) if end < len(data) else b""
+        head = intake.head
+        assert head is not None
         length = head.length
         if 0 <= length <= len(rest):
             self._edge.crowd.check_room(length)
             self._complete(rest if length == len(rest) else rest[:length], rest[length:])
             return
-        self._edge.crowd.check_room(max(length, 0))
-        self._body = (
-            ChunkedBody(self._edge.reader.limits.body_bytes_max)
-            if length == CHUNKED
-            else bytearray()
-        )
+        intake.begin_body(length)
         self._move(Event.FRAMED)
         if head.expects_continue and not rest:
             self._write(CONTINUE)
         if rest:
             self._read_body(rest)
 
-    def _check_unfinished(self, data: bytes) -> None:
-        self._searched = max(0, len(data) - 3)
-        self._ahead = data
-        if len(data) > self._edge.reader.limits.bytes_max:
-            raise self._too_large_head()
-        first_line, found, _ = bytes(data[:9_000]).partition(b"\n")
-        if found and not first_line.rstrip(b"\r").endswith((b"HTTP/1.1", b"HTTP/1.0")):
-            raise Refused(400, "The request line does not end with an HTTP version. Use HTTP/1.1.")
-        if not 0x41 <= data[0] <= 0x5A:
-            # Among others a TLS hello: it will never be a head.
-            raise Refused(400, "The request does not start with an HTTP method.")
-        if b"\n\n" in data:
-            raise Refused(400, "The head has lines that end without CR. End lines with CR LF.")
-
-    def _too_large_head(self) -> Refused:
-        limit = self._edge.reader.limits.bytes_max
-        return Refused(431, f"The head has more than {limit} bytes. Shorten URL and headers.")
-
     def _read_body(self, data: bytes) -> None:
-        head, body = self._head, self._body
-        assert head is not None and body is not None
-        if isinstance(body, ChunkedBody):
-            rest = body.feed(bytes(self._ahead) + data if self._ahead else data)
-            held = body.held
-            is_complete = body.is_complete
-            self._ahead = rest
-        else:
-            missing = head.length - len(body)
-            body += data[:missing]
-            rest = data[missing:]
-            held = len(body)
-            is_complete = held == head.length
-        self._edge.crowd.check_room(held - self.body_bytes)
-        self._edge.crowd.body_bytes += held - self.body_bytes
-        self.body_bytes = held
-        if is_complete:
-            self._ahead = b""
-            whole = body.join() if isinstance(body, ChunkedBody) else bytes(body)
-            self._forget_body()
-            self._complete(whole, rest)
-
-    def _forget_body(self) -> None:
-        self._edge.crowd.body_bytes -= self.body_bytes
-        self.body_bytes = 0
-        self._body = None
+        found = self._intake.read_body(data)
+        if found is not None:
+            self._complete(*found)
 
     def _complete(self, body: bytes, rest: bytes) -> None:
-        """Hand a complete request to the application."""
-        head = self._head
+        """Go on with a request of which all bytes are there."""
+        head = self._intake.head
         assert head is not None
-        if head.is_encoded:
-            body = decode_body(head, body, self._edge.reader.limits.body_bytes_max)
+        if not head.is_encoded:
+            self._begin(body, rest)
+            return
+        decoded = decode_soon(head, body, self._edge.reader.limits.body_bytes_max)
+        if decoded is not None:
+            self._edge.crowd.check_room(len(decoded))
+            self._begin(decoded, rest)
+            return
+        self._move(Event.ENCODED)
+        self._intake.ahead = rest
+        # It stays in memory until the thread is done, also when the client has left by then.
+        self._edge.crowd.body_bytes += len(body)
+        limit = self._edge.reader.limits.body_bytes_max
+        decoding = asyncio.get_running_loop().run_in_executor(
+            self._edge.threads, decode_body, head, body, limit
+        )
+        decoding.add_done_callback(functools.partial(self._decoded, len(body)))
+
+    def _decoded(self, encoded_bytes: int, decoding: asyncio.Future[bytes]) -> None:
+        """Hand over the request whose body a thread has decoded, or refuse it."""
+        self._edge.crowd.body_bytes -= encoded_bytes
+        if decoding.cancelled():
+            # The process stops.
+            self.abort()
+            return
+        error = decoding.exception()
+        if self.state is not State.DECODING:
+            return
+        try:
+            if error is not None:
+                raise error
+            body = decoding.result()
             self._edge.crowd.check_room(len(body))
+        except Refused as refusal:
+            self.refuse(refusal)
+        except Exception:
+            logger.exception("a body was not decoded", extra={"event": "defect"})
+            self.abort()
+        else:
+            self._begin(body, self._intake.ahead)
+
+    def _begin(self, body: bytes, rest: bytes | bytearray) -> None:
+        """Hand a complete request to the application."""
+        head = self._intake.head
+        assert head is not None
         self._move(Event.COMPLETE)
-        self._ahead = rest
+        self._intake.ahead = rest
         self.is_new = False
-        self.body_bytes = len(body)
         self._edge.crowd.body_bytes += len(body)
         exchange = self._exchange = Exchange(self, head, body, self._edge.on_error)
         try:
@@ -263,8 +237,9 @@ class Connection(asyncio.Protocol):
         """Read again, and begin with what was read ahead."""
         if self.unread_since_s is not None:
             return
-        if self._ahead and self.state is State.IDLE:
-            data, self._ahead = bytes(self._ahead), b""
+        intake = self._intake
+        if intake.ahead and self.state is State.IDLE:
+            data, intake.ahead = bytes(intake.ahead), b""
             self.data_received(data)
         if self.is_reading_paused and self._transport is not None and self._has_room():
             self.is_reading_paused = False
@@ -274,7 +249,7 @@ class Connection(asyncio.Protocol):
         """Whether more may be read now: always what belongs to the request that is coming in."""
         if self.unread_since_s is not None or self.state in (State.CLOSING, State.CLOSED):
             return False
-        return self.state in (State.HEAD, State.BODY) or len(self._ahead) <= _AHEAD_BYTES_MAX
+        return self.state in (State.HEAD, State.BODY) or len(self._intake.ahead) <= _AHEAD_BYTES_MAX
 
     def _pause_reading(self) -> None:
         if not self.is_reading_paused and self._transport is not None:
@@ -289,13 +264,25 @@ class Connection(asyncio.Protocol):
 
     def send(self, exchange: Exchange, status: int, body: bytes, headers: Headers | None) -> None:
         """Write the answer to the request under way, and turn to the next."""
+        if exchange.held_bytes:
+            # Only now, also for a client that has left: until here, its body was in use.
+            self._edge.crowd.body_bytes -= exchange.held_bytes
+            exchange.held_bytes = 0
         if self._exchange is not exchange:
             # The client has left, or the request was answered already.
             return
-        head = exchange.head
-        if head.accepts_gzip and len(body) >= self._edge.gzip_bytes_min:
-            self._send_compressed(exchange, status, body, headers)
+        if self.is_reading_paused and self.has_hung_up:
+            self.abort()
             return
+        if exchange.head.accepts_gzip and len(body) >= self._edge.gzip_bytes_min:
+            self._send_compressed(exchange, status, body, headers)
+        else:
+            self._finish(exchange, status, body, headers)
+
+    def _finish(
+        self, exchange: Exchange, status: int, body: bytes, headers: Headers | None
+    ) -> None:
+        head = exchange.head
         is_last = not head.is_keep_alive or self._edge.crowd.is_stopping
         if head.is_plain and headers is None and not is_last:
             answer = encode_json(status, body)
@@ -303,52 +290,48 @@ class Connection(asyncio.Protocol):
             answer = encode_answer(
                 status,
                 body,
-                (*(_JSON_HEADERS if headers is None else headers), *head.extra),
+                (*(JSON_HEADERS if headers is None else headers), *head.extra),
                 is_last=is_last,
                 is_head=head.method == "HEAD",
             )
-        self._finish(answer, is_last=is_last)
-
-    def _finish(self, answer: bytes, *, is_last: bool) -> None:
         self._exchange = None
-        self._forget_body()
-        self._head = None
+        self._intake.head = None
         self._write(answer)
+        if exchange.on_left is not None:
+            self._watch_reading(exchange)
         if is_last:
             self._move(Event.ANSWERED_LAST)
             if self._transport is not None:
                 self._transport.close()
             return
         self._move(Event.ANSWERED)
-        if self._ahead or self.is_reading_paused:
+        if self._intake.ahead or self.is_reading_paused:
             # Not at once: answers that come at once would make each request a level of the stack.
             asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _watch_reading(self, exchange: Exchange) -> None:
+        """Remember an exchange whose answer the client does not have yet; forget all others."""
+        transport = self._transport
+        if self.unread_since_s is not None or transport is None or transport.is_closing():
+            self._unread = exchange
+        else:
+            exchange.on_left = None
 
     def _send_compressed(
         self, exchange: Exchange, status: int, body: bytes, headers: Headers | None
     ) -> None:
-        given = _JSON_HEADERS if headers is None else tuple(headers)
-        encoding = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
+        given = JSON_HEADERS if headers is None else tuple(headers)
+        encoded = (*given, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
 
         def send(compressed: bytes) -> None:
-            if self._exchange is not exchange:
-                return
-            head = exchange.head
-            is_last = not head.is_keep_alive or self._edge.crowd.is_stopping
-            answer = encode_answer(
-                status,
-                compressed,
-                (*given, *encoding, *head.extra),
-                is_last=is_last,
-                is_head=head.method == "HEAD",
-            )
-            self._finish(answer, is_last=is_last)
+            if self._exchange is exchange:
+                self._finish(exchange, status, compressed, encoded)
 
         if len(body) < _THREAD_BYTES_MIN:
             send(encode_gzip(body))
         else:
             loop = asyncio.get_running_loop()
-            exchange.follow(loop.run_in_executor(None, encode_gzip, body), send)
+            exchange.follow(loop.run_in_executor(self._edge.threads, encode_gzip, body), send)
 
     def refuse(self, error: Refused) -> None:
         """Answer a request that the edge does not accept, and end the connection."""
@@ -359,8 +342,7 @@ class Connection(asyncio.Protocol):
 
     def _say_last(self, error: Refused) -> None:
         """Write the refusal, then read on for a while: closing now could destroy it unread."""
-        self._forget_body()
-        self._ahead = b""
+        self._intake.forget()
         self._write(encode_refusal(error))
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -377,14 +359,26 @@ class Connection(asyncio.Protocol):
         """End a connection that has no request under way."""
         if self.state in (State.IDLE, State.HEAD, State.BODY):
             self._move(Event.DISMISSED)
-            self._forget_body()
+            self._intake.forget()
             if self._transport is not None:
                 self._transport.close()
+
+    @property
+    def body_bytes(self) -> int:
+        """How much of a body has arrived."""
+        return self._intake.body_bytes
 
     @property
     def unsent_bytes(self) -> int:
         """How much of its answers the client has not taken yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def has_hung_up(self) -> bool:
+        """Whether the client has closed its side behind bytes that are not read yet."""
+        if not self.is_reading_paused or self._transport is None:
+            return False
+        return has_peer_closed(self._transport)
 
     def abort(self) -> None:
         """End the connection at once."""

@@ -54,7 +54,10 @@ class Member(Protocol):
     unread_since_s: float | None
     #: Whether it has sent no request yet.
     is_new: bool
-    body_bytes: int
+
+    #: How much of a body has arrived.
+    @property
+    def body_bytes(self) -> int: ...
 
     #: What it has not read of its answers, now and when that last became less.
     @property
@@ -62,6 +65,10 @@ class Member(Protocol):
 
     unsent_seen: int
     read_at_s: float
+
+    #: Whether it is known to have left although nothing more of it is read.
+    @property
+    def has_hung_up(self) -> bool: ...
 
     def refuse(self, error: Refused) -> None: ...
     def dismiss(self) -> None: ...
@@ -200,7 +207,9 @@ class Crowd:
             elif now_s - max(member.read_at_s, member.since_s) > limits.unread_s:
                 member.abort()
             return
-        if state is State.WORKING:
+        if state in (State.WORKING, State.DECODING):
+            if member.has_hung_up:
+                member.abort()
             return
         if state is State.IDLE:
             if took_s > (limits.head_s if member.is_new else limits.keep_alive_s):

@@ -31,10 +31,21 @@ class Exchange:
     """A request that is answered once, now or later, through `answer` or `fail`.
 
     An answer for a client that has left goes nowhere. `on_left` is called once if the client leaves
-    before the answer.
+    before it can have the whole answer: before there is one, while it is compressed, or while part
+    of it waits for the client to read.
     """
 
-    __slots__ = ("_on_error", "_sender", "body", "has_left", "head", "identity", "on_left", "task")
+    __slots__ = (
+        "_on_error",
+        "_sender",
+        "body",
+        "has_left",
+        "head",
+        "held_bytes",
+        "identity",
+        "on_left",
+        "task",
+    )
 
     def __init__(
         self,
@@ -49,6 +60,8 @@ class Exchange:
         self.body = body
         #: Who sends it; the application finds out.
         self.identity: Identity = NOBODY
+        #: What it counts for among all bodies in memory, until it is answered.
+        self.held_bytes = len(body)
         self.has_left = False
         self.on_left: Callable[[], None] | None = None
         #: The task that works on it, if there is one.

@@ -245,6 +245,27 @@ def _is_gzip_accepted(headers: list[tuple[bytes, bytes]]) -> bool:
     return False
 
 
+def check_unfinished(data: bytes | bytearray, limits: HeadLimits) -> None:
+    """Raise Refused when these bytes, however they go on, will not be a head."""
+    if len(data) > limits.bytes_max:
+        raise too_large_head(limits)
+    first_line, found, _ = bytes(data[:9_000]).partition(b"\n")
+    if found and not first_line.rstrip(b"\r").endswith((b"HTTP/1.1", b"HTTP/1.0")):
+        raise Refused(400, "The request line does not end with an HTTP version. Use HTTP/1.1.")
+    if not 0x41 <= data[0] <= 0x5A:
+        # Among others a TLS hello.
+        raise Refused(400, "The request does not start with an HTTP method.")
+    if b"\n\n" in data:
+        raise Refused(400, "The head has lines that end without CR. End lines with CR LF.")
+
+
+def too_large_head(limits: HeadLimits) -> Refused:
+    """Return the refusal of a head that is larger than allowed."""
+    return Refused(
+        431, f"The head has more than {limits.bytes_max} bytes. Shorten URL and headers."
+    )
+
+
 class HeadReader:
     """Parses heads, and remembers those it has accepted.
 

@@ -5,9 +5,12 @@ in the connection's buffer, so pipelined requests are answered in order, and non
 a client that has left. A refused request never reaches WORKING: its connection goes to CLOSING,
 and nothing that arrives after it is read.
 
+A large compressed body is decoded in a thread, in DECODING. What comes out of it may still be
+refused.
+
 Each state has its own time limit, see `crowd.py`: IDLE the keep-alive, HEAD the time to send a
 head, BODY the pace of a body, CLOSING the time to read the last answer. WORKING has none, because
-long polls wait there.
+long polls wait there, and DECODING none, because the client can do nothing about it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ class State(enum.Enum):
     HEAD = "head"
     #: The head is complete and accepted, part of the body is missing.
     BODY = "body"
+    #: All bytes of the request are there, and its body is being decoded.
+    DECODING = "decoding"
     #: A complete request is with the application.
     WORKING = "working"
     #: The last answer was written; the rest of the input is ignored.
@@ -41,6 +46,8 @@ class Event(enum.Enum):
     BYTE = "byte"
     #: A head was accepted, and its body is not complete yet.
     FRAMED = "framed"
+    #: All bytes of a request have arrived, and its body takes long to decode.
+    ENCODED = "encoded"
     #: A request is complete.
     COMPLETE = "complete"
     #: The request was answered, and the connection may carry another.
@@ -66,15 +73,22 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     },
     S.HEAD: {
         E.FRAMED: S.BODY,
+        E.ENCODED: S.DECODING,
         E.COMPLETE: S.WORKING,
         E.REFUSED: S.CLOSING,
         E.DISMISSED: S.CLOSING,
         E.LOST: S.CLOSED,
     },
     S.BODY: {
+        E.ENCODED: S.DECODING,
         E.COMPLETE: S.WORKING,
         E.REFUSED: S.CLOSING,
         E.DISMISSED: S.CLOSING,
+        E.LOST: S.CLOSED,
+    },
+    S.DECODING: {
+        E.COMPLETE: S.WORKING,
+        E.REFUSED: S.CLOSING,
         E.LOST: S.CLOSED,
     },
     S.WORKING: {

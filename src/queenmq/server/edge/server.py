@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from queenmq.server.edge.connection import Connection, Edge
+from queenmq.server.edge.connection import Connection
+from queenmq.server.edge.shared import Edge
 
 
 class EdgeServer:
@@ -31,3 +32,4 @@ class EdgeServer:
     async def stop(self, timeout_s: float) -> None:
         """Let requests under way be answered, then end all connections."""
         await self._edge.crowd.stop(timeout_s)
+        self._edge.threads.shutdown(wait=False, cancel_futures=True)

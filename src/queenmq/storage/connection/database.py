@@ -233,7 +233,7 @@ class Database:
 
     def _must_be_up(self) -> None:
         if self.watch.is_down:
-            public, reason = None, "unavailable"
+            public, reason = "the database is down; try again", "unavailable"
             if isinstance(why := self.watch.error, errors.StorageUnavailable):
                 public, reason = why.public, why.reason
             raise errors.StorageUnavailable(

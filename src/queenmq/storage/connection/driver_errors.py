@@ -34,6 +34,9 @@ _REFUSALS = {
     errors.KEY_REUSED,
 }
 _UNIQUE_VIOLATION = "23505"
+#: The server's function behind RAISE in PL/pgSQL: the text is that of the function's author.
+_RAISE = "exec_stmt_raise"
+_NO_ANSWER = "the database does not answer; try again"
 #: No new connection to be had says nothing about those that are there.
 _TOO_MANY_CONNECTIONS = "53300"
 
@@ -53,19 +56,22 @@ def translated(*, is_sent: bool = False) -> Iterator[None]:
             # The driver cannot encode an argument, so nothing has left yet.
             raise errors.StorageRejected(f"the database cannot take the data: {error}") from error
         raise errors.StorageUnavailable(
-            f"the database does not answer: {error}; try again", is_in_doubt=is_sent
+            f"the database does not answer: {error}; try again",
+            public=_NO_ANSWER,
+            is_in_doubt=is_sent,
         ) from error
     except TimeoutError as error:
         # Before OSError, of which it is one kind, because it has no text of its own.
         raise errors.StorageUnavailable(
             "the database did not answer in time; try again",
+            public="the database did not answer in time; try again",
             reason="no_answer",
             is_in_doubt=is_sent,
         ) from error
     except (OSError, asyncpg.InternalClientError) as error:
         raise errors.StorageUnavailable(
             f"the database does not answer: {error}; try again",
-            public="the database does not answer; try again",
+            public=_NO_ANSWER,
             reason="unreachable",
             is_in_doubt=is_sent,
         ) from error
@@ -93,7 +99,15 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
         return errors.PartitionBusy("another transaction holds what this request needs; try again")
     if code[:2] in _DATA_CLASSES or code == _RAISED:
         kind = errors.NotUnique if code == _UNIQUE_VIOLATION else errors.StorageRejected
-        return kind(f"the database refused the request: {text}")
+        sentence = f"the database refused the request: {text}"
+        # An operator's trigger speaks to producers. What the server says itself names constraints.
+        is_raised = error.server_source_function == _RAISE
+        return kind(
+            sentence,
+            public=sentence
+            if is_raised
+            else f"the database refused the data of this request (SQLSTATE {code}); change it",
+        )
     if code[:2] not in _SERVER_CLASSES:
         return errors.StorageFault(
             f"the database cannot do its part: {text} (SQLSTATE {code}); mend the database",

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.engine.reports import report
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
@@ -62,7 +63,9 @@ class AsideRoutes:
                 retried=aside.retried,
                 unreadable=aside.unreadable,
                 remaining=self._spool_stats().aside_records,
-                error=None if stopped_by is None else str(stopped_by),
+                error=None
+                if stopped_by is None
+                else report(stopped_by, "a retry stopped early", {"event": "retry_stopped"}),
             )
         )
 

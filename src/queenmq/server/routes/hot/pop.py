@@ -111,11 +111,17 @@ class PopRoute:
             exchange.answer(204, b"", ((b"queen-reason", reason.encode()),))
 
     def _take_back(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> PopAnswer:
-        """Hand back what a client gets that has left, or lost its token, since it asked."""
+        """Hand back what a client gets that has left, or leaves before it has read it.
+
+        A token that ran out meanwhile counts as leaving.
+        """
         exchange.on_left = None
-        if answer.grants and (exchange.has_left or exchange.identity.is_over(unix_ms() / 1000)):
+        if not answer.grants:
+            return answer
+        if exchange.has_left or exchange.identity.is_over(unix_ms() / 1000):
             self._service.hand_back(request, answer.grants)
             return LEFT
+        exchange.on_left = functools.partial(self._service.hand_back, request, answer.grants)
         return answer
 
     def parse_next(self, url: str, identity: Identity) -> PopRequest:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-from starlette.responses import Response
+import asyncio
+import functools
+from uuid import UUID
 
 from queenmq import wire
 from queenmq.auth.decision import check_verb
 from queenmq.auth.identity import Identity, Verb
 from queenmq.engine.ack.leases import LeaseService
-from queenmq.engine.requests import AckItem, PushItems, PushOutcome, TransactionOutcome
+from queenmq.engine.requests import AckItem, PushItems, PushOutcome, Renewal, TransactionOutcome
 from queenmq.engine.transactions import TransactionService
 from queenmq.errors import InvalidRequest, LeaseLost, NotFound, TransactionRefused
 from queenmq.ids import parse_uuid, random_uuid
-from queenmq.server.answers.responses import json_answer, read_request
-from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.reach import Reachable
+from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.checks import check_count, check_group, check_name, shown
+from queenmq.server.requests.queries import parse_path
 from queenmq.server.requests.times import iso
 from queenmq.server.requests.transaction_key import transaction_items
 from queenmq.server.routes.hot.ack import NO_SUCH_LEASE, to_ack_item
 from queenmq.server.routes.hot.push import to_push_items
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
+
+#: The route whose path names a lease.
+EXTEND_PATH = "/api/v1/lease/{lease_id:name}/extend"
+_LEASES = b"/api/v1/lease/"
+_EXTEND = b"/extend"
 
 
 class TransactionRoutes:
@@ -45,72 +51,143 @@ class TransactionRoutes:
         "/api/v1/transaction",
         wire.TransactionAnswer,
         request=wire.TransactionRequest,
+        is_hot=True,
     )
-    async def transaction(self, request: Request) -> Response:
+    def transaction(self, exchange: Exchange) -> None:
         """Run the operations; a refusal is an answer, not an HTTP error."""
-        body = await read_request(request, wire.TransactionRequest)
+        body = wire.decode(exchange.body, wire.TransactionRequest)
         if not body.operations:
             raise InvalidRequest("operations must not be empty; give at least one push or ack")
         check_count("operations", len(body.operations), count_max=self._settings.max_items)
         key = body.idempotency_key
         if key is not None:
             check_name("idempotencyKey", key, length_max=self._settings.max_name_length)
+        try:
+            plan = Plan(body, self._settings, exchange.identity)
+            leases = [parse_uuid(lease) or NO_SUCH_LEASE for lease in body.required_leases or ()]
+        except TransactionRefused as error:
+            _refuse(exchange, str(random_uuid()), error)
+            return
+        if exchange.identity.is_limited:
+            exchange.run(self._run_within(exchange, plan, leases, key))
+        else:
+            self._run(exchange, plan, leases, key)
+
+    async def _run_within(
+        self, exchange: Exchange, plan: Plan, leases: list[UUID], key: str | None
+    ) -> None:
+        """Run what a caller asks for that is limited to queues: all others do not exist for it."""
+        plan.acks = await self._reachable.hide_acks(exchange.identity, plan.acks)
+        leases = await self._reachable.hide_leases(exchange.identity, leases)
+        self._run(exchange, plan, leases, key)
+
+    def _run(self, exchange: Exchange, plan: Plan, leases: list[UUID], key: str | None) -> None:
         transaction_id = str(random_uuid())
         try:
-            identity = identity_of(request)
-            plan = Plan(body, self._settings, identity)
-            leases = [parse_uuid(lease) or NO_SUCH_LEASE for lease in body.required_leases or ()]
-            acks = await self._reachable.hide_acks(identity, plan.acks)
-            leases = await self._reachable.hide_leases(identity, leases)
-            items = transaction_items(plan.items, acks, leases, key, identity.subject)
-            # The same for each try.
-            transaction_id = str(items.key or transaction_id)
-            outcome = await self._service.run(items)
+            items = transaction_items(plan.items, plan.acks, leases, key, exchange.identity.subject)
         except TransactionRefused as error:
-            return json_answer(
-                wire.TransactionAnswer(
-                    transaction_id=transaction_id, success=False, error=str(error), results=[]
-                )
-            )
-        return json_answer(
-            wire.TransactionAnswer(
-                transaction_id=transaction_id, success=True, results=plan.results(outcome)
-            )
+            _refuse(exchange, transaction_id, error)
+            return
+        # The same for each try.
+        transaction_id = str(items.key or transaction_id)
+        self._service.submit(items).add_done_callback(
+            functools.partial(_committed, exchange, plan, transaction_id)
         )
 
     @route(
         "POST",
-        "/api/v1/lease/{lease_id:name}/extend",
+        EXTEND_PATH,
         wire.LeaseExtended,
         request=wire.RenewRequest,
         needs_body=False,
+        is_hot=True,
     )
-    async def extend(self, request: Request) -> Response:
+    def extend(self, exchange: Exchange) -> None:
         """Extend a lease. The answer has the expiry under all names that clients look for."""
-        body = await read_request(request, wire.RenewRequest, default=wire.RenewRequest())
-        text = request.path_params["lease_id"]
+        text = parse_path(exchange.head.path[len(_LEASES) : -len(_EXTEND)])
+        request = (
+            wire.decode(exchange.body, wire.RenewRequest) if exchange.body else wire.RenewRequest()
+        )
         lease_id = parse_uuid(text)
         if lease_id is None:
             raise NotFound(
                 f"Lease not found: {shown(text)} is not a lease id that this server gave"
             )
-        renewal = await self._leases.renew(lease_id, seconds=body.seconds)
-        if renewal.expires_at is None:
-            if renewal.was_known:
-                raise LeaseLost(f"Lease already expired: {text} is not live any more; pop again")
-            raise NotFound(
-                f"Lease not found: {text} was completed, taken over or never given; pop again"
-            )
-        expires_at = iso(renewal.expires_at)
-        return json_answer(
-            wire.LeaseExtended(
-                success=True,
-                lease_id=text,
-                new_expires_at=expires_at,
-                lease_expires_at=expires_at,
-                expires_at=expires_at,
-            )
+        if exchange.identity.is_limited:
+            exchange.run(self._extend_within(exchange, lease_id, request.seconds))
+        else:
+            self._extend(exchange, lease_id, request.seconds)
+
+    async def _extend_within(self, exchange: Exchange, lease_id: UUID, seconds: int) -> None:
+        """Extend a lease for a caller that is limited to queues."""
+        if not await self._reachable.has_lease(exchange.identity, lease_id):
+            raise _no_such_lease(lease_id)
+        self._extend(exchange, lease_id, seconds)
+
+    def _extend(self, exchange: Exchange, lease_id: UUID, seconds: int) -> None:
+        exchange.follow(
+            self._leases.renew(lease_id, seconds=seconds),
+            lambda renewal: exchange.answer(200, _extended(lease_id, renewal)),
         )
+
+
+def is_extension(path: bytes) -> bool:
+    """Whether the path names a lease to extend."""
+    return (
+        path.startswith(_LEASES)
+        and path.endswith(_EXTEND)
+        and len(path) > len(_LEASES) + len(_EXTEND)
+    )
+
+
+def _refuse(exchange: Exchange, transaction_id: str, error: TransactionRefused) -> None:
+    answer = wire.TransactionAnswer(
+        transaction_id=transaction_id, success=False, error=str(error), results=[]
+    )
+    exchange.answer(200, wire.encode(answer))
+
+
+def _committed(
+    exchange: Exchange,
+    plan: Plan,
+    transaction_id: str,
+    future: asyncio.Future[TransactionOutcome],
+) -> None:
+    error = None if future.cancelled() else future.exception()
+    if isinstance(error, TransactionRefused):
+        _refuse(exchange, transaction_id, error)
+        return
+
+    def answer(outcome: TransactionOutcome) -> None:
+        body = wire.TransactionAnswer(
+            transaction_id=transaction_id, success=True, results=plan.results(outcome)
+        )
+        exchange.answer(200, wire.encode(body))
+
+    exchange.settle(answer, future)
+
+
+def _no_such_lease(lease_id: UUID) -> NotFound:
+    return NotFound(
+        f"Lease not found: {lease_id} was completed, taken over or never given; pop again"
+    )
+
+
+def _extended(lease_id: UUID, renewal: Renewal) -> bytes:
+    if renewal.expires_at is None:
+        if renewal.was_known:
+            raise LeaseLost(f"Lease already expired: {lease_id} is not live any more; pop again")
+        raise _no_such_lease(lease_id)
+    expires_at = iso(renewal.expires_at)
+    return wire.encode(
+        wire.LeaseExtended(
+            success=True,
+            lease_id=str(lease_id),
+            new_expires_at=expires_at,
+            lease_expires_at=expires_at,
+            expires_at=expires_at,
+        )
+    )
 
 
 class Plan:

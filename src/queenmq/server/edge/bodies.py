@@ -1,0 +1,47 @@
+"""Pure: a body whose length is known, on its way in. `chunked.py` has those that say their end."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class IncomingBody(Protocol):
+    """A body on its way in, however it is framed."""
+
+    @property
+    def held(self) -> int:
+        """How many bytes of the body have arrived."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what belongs to the body and return the rest."""
+
+    def join(self) -> bytes:
+        """Return the body."""
+
+
+class PlainBody:
+    """A body with a Content-Length."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._body = bytearray()
+
+    @property
+    def held(self) -> int:
+        return len(self._body)
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self._body) == self._length
+
+    def feed(self, data: bytes) -> bytes:
+        missing = self._length - len(self._body)
+        self._body += data[:missing]
+        return data[missing:]
+
+    def join(self) -> bytes:
+        return bytes(self._body)

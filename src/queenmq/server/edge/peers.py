@@ -1,0 +1,23 @@
+"""Whether the other side of a connection is still there, asked without reading."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+
+#: Linux tells the state of a TCP connection in the first byte of this.
+_TCP_INFO: int | None = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
+_TCP_ESTABLISHED = 1
+
+
+def has_peer_closed(transport: asyncio.Transport) -> bool:
+    """Whether the peer is known to have closed its side, also behind bytes that nobody has read.
+
+    On systems that do not tell, no peer is known to have done so.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None or _TCP_INFO is None:
+        return False
+    state: int = sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 1)[0]
+    return state != _TCP_ESTABLISHED

@@ -1,0 +1,32 @@
+"""What all connections of a process share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from queenmq.server.edge.crowd import Crowd
+from queenmq.server.edge.exchange import Exchange
+from queenmq.server.edge.head import HeadReader
+
+#: Few: they take turns with the event loop.
+_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The parts of the edge that are there once."""
+
+    crowd: Crowd
+    reader: HeadReader
+    #: Gets every request.
+    app: Callable[[Exchange], None]
+    #: Answers a request whose handler raised an error.
+    on_error: Callable[[Exchange, BaseException], None]
+    #: Answers below this size are not compressed.
+    gzip_bytes_min: int
+    #: They compress and decompress what is large.
+    threads: Executor = field(
+        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="edge")
+    )
