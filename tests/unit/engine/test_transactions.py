@@ -20,6 +20,9 @@ ITEMS = TransactionItems(PushItems([], []), [], [], UUID(int=1), None, is_key_de
 class _Away:
     """A database that does not answer: no partition is ever found."""
 
+    def get_all(self, keys: object) -> None:
+        return None
+
     async def ensure(self, keys: object) -> object:
         return await asyncio.Event().wait()
 
@@ -36,12 +39,12 @@ async def test_one_transaction_too_many_is_429() -> None:
         on_queued=lambda count: None,
         on_freed=lambda *_: None,
     )
-    waiting = [asyncio.ensure_future(service.run(ITEMS)) for _ in range(10_000)]
+    waiting = [service.submit(ITEMS) for _ in range(10_000)]
     try:
         # A turn of the loop, in which all of them begin.
         await asyncio.wait(waiting, timeout=0)
         with pytest.raises(Overloaded) as caught:
-            await service.run(ITEMS)
+            service.submit(ITEMS)
     finally:
         for one in waiting:
             one.cancel()
@@ -51,7 +54,7 @@ async def test_one_transaction_too_many_is_429() -> None:
     assert body_of(error)["code"] == "overloaded" and body_of(error)["depth"] == 10_000
     assert error.bound in BOUNDS
     # There is room again.
-    last = asyncio.ensure_future(service.run(ITEMS))
+    last = service.submit(ITEMS)
     done, _ = await asyncio.wait([last], timeout=0.01)
     assert not done
     last.cancel()
