@@ -60,6 +60,13 @@ def test_no_query_is_hidden_by_another_of_its_name(name: str) -> None:
     assert file.read_text().count("-- name: ") == len(load_queries(name))
 
 
+@pytest.mark.parametrize("file", FUNCTIONS, ids=lambda file: file.name)
+def test_functions_that_forbid_plans_are_not_compiled(file: SqlFile) -> None:
+    # Before release 18 PostgreSQL adds a huge cost for a forbidden plan, and compiles what costs much.
+    if "\nSET enable_" in file.text:
+        assert "\nSET jit = off\n" in file.text
+
+
 def test_a_file_is_read_once() -> None:
     assert load_queries("calls") is load_queries("calls")
 

@@ -11,6 +11,7 @@ CREATE OR REPLACE FUNCTION queen.queue_staged(p_stage_ids uuid[], p_partition_id
 RETURNS bigint
 LANGUAGE plpgsql
 SET enable_nestloop = off
+SET jit = off
 AS $$
 DECLARE
     c_items_max CONSTANT integer := 5000;

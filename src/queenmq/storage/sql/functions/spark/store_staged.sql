@@ -7,7 +7,8 @@
 -- It does by the list what push_messages does by the item. What an id looks like, what is stored already and
 -- how much room a queue has are the same functions there and here.
 -- The settings: nobody keeps statistics of rows that live for seconds, so plans are to hash the short lists
--- and never to loop over two long ones; a batch of usual size is to be sorted in memory. The flag
+-- and never to loop over two long ones. Before release 18 PostgreSQL adds so much cost for a forbidden loop
+-- that it would compile every call, for seconds, so that is off. A batch of usual size is to be sorted in memory. The flag
 -- queen.tracks_lookup as in push_messages.
 -- Tables: spark_staging (as drop_repeats), messages (insert), partition_lookup (update).
 -- Locks: as drop_repeats, as queue_rooms.
@@ -23,6 +24,7 @@ CREATE OR REPLACE FUNCTION queen.store_staged(
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_nestloop = off
+SET jit = off
 SET work_mem = '128MB'
 AS $$
 DECLARE
