@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import uuid
+from typing import Any
 
 from queenmq import Queen
 
@@ -24,14 +25,14 @@ ORDERS = [
 ]
 
 
-def remember(order: dict, context) -> bool:
+def remember(order: dict[str, Any], context: Any) -> bool:
     """Note whether an order is new; the state of its key says so."""
     order["is_new"] = not context.state.get("seen", False)
     context.state["seen"] = True
     return True
 
 
-def enrich(order: dict) -> dict:
+def enrich(order: dict[str, Any]) -> dict[str, Any]:
     """Add what is known of the customer. May be async and ask a service."""
     return {"id": order["id"], "country": COUNTRIES[order["customer"]]}
 

@@ -46,6 +46,8 @@ def test_the_client_needs_neither_the_broker_nor_its_libraries() -> None:
 def test_public_names_are_these() -> None:
     assert set(queenmq.__all__) == {
         "__version__", "Queen", "SyncQueen",
+        # What streams are made of.
+        "Stream", "sliding_window_gate", "token_bucket_gate",
         # What calls give.
         "Message", "DeadLetter", "DeadLetters", "PushResult", "Buffered", "BufferStats",
         "AckResult", "AckResults", "Renewal", "TransactionAnswer", "TraceOutcome", "QueueOptions",

@@ -25,7 +25,6 @@ from queenmq.client.queries import (
     StatusQuery,
     TokenQuery,
 )
-from queenmq.wire.access import AuditLog, Me, NewToken, TokenList, TokenRevoked
 
 T = TypeVar("T")
 
@@ -312,7 +311,7 @@ class Admin:
         verbs: Sequence[str] | None = None,
         expires_in_days: int | None = None,
         subject: str | None = None,
-    ) -> NewToken:
+    ) -> wire.NewToken:
         """Make an API token; `token` of the answer is shown this once.
 
         Args:
@@ -331,35 +330,35 @@ class Admin:
             "expiresInDays": expires_in_days,
             "subject": subject,
         }
-        return await self._post(NewToken, "/api/v1/tokens", body)
+        return await self._post(wire.NewToken, "/api/v1/tokens", body)
 
-    async def list_tokens(self, **query: Unpack[TokenQuery]) -> TokenList:
+    async def list_tokens(self, **query: Unpack[TokenQuery]) -> wire.TokenList:
         """List API tokens, newest first.
 
         Args:
             query: `sessions`, `limit`, `offset`.
         """
-        return await self._get(TokenList, "/api/v1/tokens", query)
+        return await self._get(wire.TokenList, "/api/v1/tokens", query)
 
-    async def revoke_token(self, token_id: str) -> TokenRevoked:
+    async def revoke_token(self, token_id: str) -> wire.TokenRevoked:
         """End a token at once.
 
         Args:
             token_id: Its id, as the list shows it.
         """
-        return await self._delete(TokenRevoked, f"/api/v1/tokens/{quoted(token_id)}")
+        return await self._delete(wire.TokenRevoked, f"/api/v1/tokens/{quoted(token_id)}")
 
-    async def get_audit(self, **query: Unpack[AuditQuery]) -> AuditLog:
+    async def get_audit(self, **query: Unpack[AuditQuery]) -> wire.AuditLog:
         """List administrative actions, newest first.
 
         Args:
             query: `who`, `action`, `from_`, `to`, `limit`, `offset`.
         """
-        return await self._get(AuditLog, "/api/v1/audit", query)
+        return await self._get(wire.AuditLog, "/api/v1/audit", query)
 
-    async def get_me(self) -> Me:
+    async def get_me(self) -> wire.Me:
         """Say who the server takes this client for, and what it may do."""
-        return await self._get(Me, "/api/me")
+        return await self._get(wire.Me, "/api/me")
 
     async def get_queue_stats(self, **query: Unpack[ScopeQuery]) -> wire.QueueStatsList:
         """List queues with their counts.

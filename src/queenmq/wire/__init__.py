@@ -8,6 +8,16 @@ Start with `shape.py`. A name of this package is imported here once, so that cal
 
 from __future__ import annotations
 
+from queenmq.wire.access import AuditEntry as AuditEntry
+from queenmq.wire.access import AuditLog as AuditLog
+from queenmq.wire.access import LoggedOut as LoggedOut
+from queenmq.wire.access import LoginRequest as LoginRequest
+from queenmq.wire.access import Me as Me
+from queenmq.wire.access import NewToken as NewToken
+from queenmq.wire.access import Token as Token
+from queenmq.wire.access import TokenList as TokenList
+from queenmq.wire.access import TokenRequest as TokenRequest
+from queenmq.wire.access import TokenRevoked as TokenRevoked
 from queenmq.wire.ack import AckBatchRequest as AckBatchRequest
 from queenmq.wire.ack import AckedAndPopped as AckedAndPopped
 from queenmq.wire.ack import AckItem as AckItem
@@ -137,6 +147,22 @@ from queenmq.wire.status import StatusCounters as StatusCounters
 from queenmq.wire.status import Throughput as Throughput
 from queenmq.wire.status import ThroughputPoint as ThroughputPoint
 from queenmq.wire.status import Worker as Worker
+from queenmq.wire.streams import AckOutcome as AckOutcome
+from queenmq.wire.streams import CycleAck as CycleAck
+from queenmq.wire.streams import CycleCommitted as CycleCommitted
+from queenmq.wire.streams import CycleRefused as CycleRefused
+from queenmq.wire.streams import CycleRequest as CycleRequest
+from queenmq.wire.streams import Registered as Registered
+from queenmq.wire.streams import RegisterRefused as RegisterRefused
+from queenmq.wire.streams import RegisterRequest as RegisterRequest
+from queenmq.wire.streams import StateFound as StateFound
+from queenmq.wire.streams import StateMissing as StateMissing
+from queenmq.wire.streams import StateOp as StateOp
+from queenmq.wire.streams import StateRequest as StateRequest
+from queenmq.wire.streams import StateRow as StateRow
+from queenmq.wire.streams import StreamDeleted as StreamDeleted
+from queenmq.wire.streams import StreamQueries as StreamQueries
+from queenmq.wire.streams import StreamQuery as StreamQuery
 from queenmq.wire.traces import NamedTrace as NamedTrace
 from queenmq.wire.traces import NamedTraceList as NamedTraceList
 from queenmq.wire.traces import Trace as Trace

@@ -11,8 +11,8 @@ from queenmq.wire.shape import Answer, Request
 _NULL = Raw(b"null")
 
 
-def _null() -> Raw:
-    """Return the default payload; a schema cannot show a Raw that is a default itself."""
+def no_value() -> Raw:
+    """Return null; as a default it has to be made, for a schema cannot show a Raw."""
     return _NULL
 
 
@@ -21,7 +21,7 @@ class PushItem(Request):
 
     queue: str
     partition: str | None = None
-    payload: Raw = field(default_factory=_null)
+    payload: Raw = field(default_factory=no_value)
     transaction_id: str | None = None
     trace_id: str | None = None
 

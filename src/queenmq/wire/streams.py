@@ -1,15 +1,40 @@
-"""Requests and answers of stream queries, their state and their cycles."""
+"""Requests and answers of stream queries, their state and their cycles.
+
+What clients of streams send and get has the names of the official SDK, most of them in snake case:
+those Structs rename nothing. What operators get is in camel case, as everything else.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, field
 
-from queenmq.wire.push import PushItem
+from queenmq.wire.push import (
+    PushBuffered,
+    PushDuplicate,
+    PushItem,
+    PushQueued,
+    PushRefused,
+    no_value,
+)
+from queenmq.wire.shape import Answer, Request
+
+_PUSHED = (PushQueued, PushDuplicate, PushRefused, PushBuffered)
+#: What a push answers; no tag tells its shapes apart, so the schema has to name them.
+PushResults = Annotated[
+    list[Any],
+    Meta(
+        extra_json_schema={
+            "items": {
+                "anyOf": [{"$ref": f"#/components/schemas/{one.__name__}"} for one in _PUSHED]
+            }
+        }
+    ),
+]
 
 
-class RegisterRequest(Struct):
+class RegisterRequest(Request, rename={}):
     """POST /streams/v1/queries."""
 
     name: str
@@ -19,7 +44,7 @@ class RegisterRequest(Struct):
     reset: bool = False
 
 
-class Registered(Struct):
+class Registered(Answer, rename={}):
     """A query that was registered or resumed."""
 
     success: Literal[True]
@@ -30,7 +55,7 @@ class Registered(Struct):
     reset: bool
 
 
-class RegisterRefused(Struct):
+class RegisterRefused(Answer, rename={}):
     """A query that is known with another configuration."""
 
     success: Literal[False]
@@ -39,7 +64,7 @@ class RegisterRefused(Struct):
     error: str
 
 
-class StateRequest(Struct):
+class StateRequest(Request, rename={}):
     """POST /streams/v1/state/get."""
 
     query_id: str
@@ -49,14 +74,15 @@ class StateRequest(Struct):
     ripe_at_or_before: float | None = None
 
 
-class StateRow(Struct):
+class StateRow(Answer, rename={}):
     """One row of state."""
 
     key: str
     value: Any
+    updated_at: str
 
 
-class StateFound(Struct):
+class StateFound(Answer, rename={}):
     """Rows of state, in key order, and the version to send with the cycle that uses them."""
 
     success: Literal[True]
@@ -64,7 +90,7 @@ class StateFound(Struct):
     version: int
 
 
-class StateMissing(Struct):
+class StateMissing(Answer, rename={}):
     """The query is not registered."""
 
     success: Literal[False]
@@ -72,31 +98,25 @@ class StateMissing(Struct):
     error: str
 
 
-class StateOp(Struct):
+class StateOp(Request, rename={}):
     """A row of state to put or delete."""
 
     type: str
     key: str
-    value: Raw = Raw(b"null")
+    value: Raw = field(default_factory=no_value)
 
 
-class WindowEnd(Struct):
-    """What the broker reads of a value of state."""
-
-    windowEnd: Any = None
-
-
-class CycleAck(Struct):
+class CycleAck(Request):
     """The last message of the source that the cycle is about."""
 
-    transactionId: str
-    leaseId: str | None = None
+    transaction_id: str
+    lease_id: str | None = None
     status: str | None = None
     count: Annotated[int, Meta(ge=0)] = 1
     error: str | None = None
 
 
-class CycleRequest(Struct):
+class CycleRequest(Request, rename={}):
     """POST /streams/v1/cycle."""
 
     query_id: str
@@ -110,7 +130,7 @@ class CycleRequest(Struct):
     state_version: Annotated[int, Meta(ge=0, le=2**62)] | None = None
 
 
-class AckOutcome(Struct):
+class AckOutcome(Answer, rename={}):
     """What became of the ack of a cycle."""
 
     success: Literal[True]
@@ -119,19 +139,19 @@ class AckOutcome(Struct):
     dlq: bool
 
 
-class CycleCommitted(Struct):
+class CycleCommitted(Answer, rename={"queue_name": "queueName"}):
     """A cycle that was committed, now or when it was sent first."""
 
     success: Literal[True]
     query_id: str
     partition_id: str
-    queueName: str | None
+    queue_name: str | None
     state_ops_applied: int
-    push_results: list[Any]
+    push_results: PushResults
     ack_result: AckOutcome | None
 
 
-class CycleRefused(Struct):
+class CycleRefused(Answer, rename={}):
     """A cycle of which nothing was done."""
 
     success: Literal[False]
@@ -140,7 +160,7 @@ class CycleRefused(Struct):
     error: str
 
 
-class StreamQuery(Struct, rename="camel"):
+class StreamQuery(Answer):
     """One query as operators see it."""
 
     id: str
@@ -162,14 +182,14 @@ class StreamQuery(Struct, rename="camel"):
     registered_at: str | None
 
 
-class StreamQueries(Struct, rename="camel"):
+class StreamQueries(Answer):
     """All queries, up to a bound."""
 
     streams: list[StreamQuery]
     is_cut: bool
 
 
-class StreamDeleted(Struct, rename="camel"):
+class StreamDeleted(Answer):
     """A query that was removed, and the consumer groups that went with it."""
 
     success: Literal[True]

@@ -73,13 +73,13 @@ def create_token(
 
     Example: queen db create-token operator --role admin --data-dir ./queen-data
     """
+    from queenmq import wire
     from queenmq.auth.identity import Kind
     from queenmq.auth.tokens import make_token
     from queenmq.server.routes.access.tokens import make_row, new_token_of
     from queenmq.storage.schema.first_token import store_token
-    from queenmq.wire.access import TokenRequest
 
-    body = TokenRequest(
+    body = wire.TokenRequest(
         name,
         role.value,
         queues or None,

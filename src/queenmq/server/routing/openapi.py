@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from queenmq import wire
-from queenmq.server.routing.spec import JSON, ArrayOf, RouteSpec
+from queenmq.server.routing.spec import JSON, ArrayOf, OneOf, RouteSpec
 
 Schema = dict[str, Any]
 
@@ -22,13 +22,7 @@ def build_document(specs: Sequence[RouteSpec], *, version: str) -> Schema:
     types = _types(specs)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     by_type = {_key(kind): schema for kind, schema in zip(types, schemas, strict=True)}
-    by_type |= {
-        _key(array): {
-            "type": "array",
-            "items": {"anyOf": [by_type[_key(shape)] for shape in array.shapes]},
-        }
-        for array in _arrays(specs)
-    }
+    by_type |= {_key(choice): _any_of(choice, by_type) for choice in _choices(specs)}
     paths: dict[str, Schema] = {}
     for spec in sorted(specs, key=lambda one: (one.public_path, one.method)):
         path = paths.setdefault(spec.public_path, {})
@@ -59,15 +53,20 @@ def _types(specs: Iterable[RouteSpec]) -> list[Any]:
     found: dict[str, Any] = {_key(wire.ErrorAnswer): wire.ErrorAnswer}
     for spec in specs:
         for kind in (spec.request, *spec.answers.values(), *spec.query.values()):
-            for one in kind.shapes if isinstance(kind, ArrayOf) else (kind,):
+            for one in kind.shapes if isinstance(kind, OneOf) else (kind,):
                 if one is not None:
                     found.setdefault(_key(one), one)
     return list(found.values())
 
 
-def _arrays(specs: Iterable[RouteSpec]) -> list[ArrayOf]:
+def _choices(specs: Iterable[RouteSpec]) -> list[OneOf]:
     kinds = [kind for spec in specs for kind in spec.answers.values()]
-    return [kind for kind in kinds if isinstance(kind, ArrayOf)]
+    return [kind for kind in kinds if isinstance(kind, OneOf)]
+
+
+def _any_of(choice: OneOf, schemas: dict[str, Schema]) -> Schema:
+    one: Schema = {"anyOf": [schemas[_key(shape)] for shape in choice.shapes]}
+    return {"type": "array", "items": one} if isinstance(choice, ArrayOf) else one
 
 
 def _operation(spec: RouteSpec, schemas: dict[str, Schema]) -> Schema:

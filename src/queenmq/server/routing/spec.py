@@ -19,10 +19,15 @@ _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
 @dataclass(frozen=True)
-class ArrayOf:
-    """An array whose elements have one of several shapes, which no tag tells apart."""
+class OneOf:
+    """A body that has one of several shapes, which no tag tells apart."""
 
     shapes: tuple[type, ...]
+
+
+@dataclass(frozen=True)
+class ArrayOf(OneOf):
+    """An array whose elements have one of several shapes each."""
 
 
 @dataclass(frozen=True, kw_only=True)

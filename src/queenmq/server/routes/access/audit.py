@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.requests.checks import check_text
 from queenmq.server.requests.pages import PAGE, parse_page
@@ -16,7 +17,6 @@ from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso_or_none, parse_span
 from queenmq.server.routing.spec import route
 from queenmq.storage.stores.audit import AuditFilter, AuditStore
-from queenmq.wire.access import AuditEntry, AuditLog
 
 #: Of a request that names no time.
 _RANGE = timedelta(days=7)
@@ -31,7 +31,7 @@ class AuditRoutes:
     @route(
         "GET",
         "/api/v1/audit",
-        AuditLog,
+        wire.AuditLog,
         query={"who": str, "action": str, "from": str, "to": str, **PAGE},
     )
     async def list(self, request: Request) -> Response:
@@ -47,9 +47,9 @@ class AuditRoutes:
             check_text("action", query.get("action")) or None,
         )
         rows = await self._store.list(which, limit=page.limit, offset=page.offset)
-        return json_answer(AuditLog([_entry(row) for row in rows], page))
+        return json_answer(wire.AuditLog([_entry(row) for row in rows], page))
 
 
-def _entry(row: Mapping[str, Any]) -> AuditEntry:
+def _entry(row: Mapping[str, Any]) -> wire.AuditEntry:
     names = ("id", "who", "how", "role", "action", "target", "details", "address", "status")
-    return AuditEntry(at=iso_or_none(row["at"]), **{name: row[name] for name in names})
+    return wire.AuditEntry(at=iso_or_none(row["at"]), **{name: row[name] for name in names})

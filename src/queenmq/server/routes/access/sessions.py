@@ -12,6 +12,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.auth.decision import REQUIRED
 from queenmq.auth.forwarding import is_secure
 from queenmq.auth.identity import ANONYMOUS, Identity, Kind
@@ -27,7 +28,6 @@ from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.times import iso_or_none
 from queenmq.server.routing.spec import route
 from queenmq.storage.stores.tokens import NewToken, TokenStore
-from queenmq.wire.access import LoggedOut, LoginRequest, Me
 
 #: The end of the year 9999, the last that a time can show.
 _LAST_S = 253_402_300_799
@@ -41,7 +41,7 @@ class SessionRoutes:
         self._gate = gate
         self._session_s = session_s
 
-    @route("POST", "/api/login", Me, request=LoginRequest, needs_body=False)
+    @route("POST", "/api/login", wire.Me, request=wire.LoginRequest, needs_body=False)
     async def login(self, request: Request) -> Response:
         """Exchange a token for a session cookie."""
         if not self._gate.is_on:
@@ -75,7 +75,7 @@ class SessionRoutes:
         answer.headers["cache-control"] = "no-store"
         return answer
 
-    @route("POST", "/api/logout", LoggedOut)
+    @route("POST", "/api/logout", wire.LoggedOut)
     async def logout(self, request: Request) -> Response:
         """End the session."""
         identity = identity_of(request)
@@ -83,11 +83,11 @@ class SessionRoutes:
         if identity.kind is Kind.SESSION and token_id is not None:
             await self._store.revoke(token_id)
             self._gate.forget(str(token_id))
-        answer = json_answer(LoggedOut(True))
+        answer = json_answer(wire.LoggedOut(True))
         answer.headers["set-cookie"] = self._cookie(request, "", 0)
         return answer
 
-    @route("GET", "/api/me", Me)
+    @route("GET", "/api/me", wire.Me)
     async def me(self, request: Request) -> Response:
         """Say who the caller is and what they may do."""
         identity = identity_of(request)
@@ -96,7 +96,7 @@ class SessionRoutes:
         return answer
 
     async def _identify(self, request: Request) -> Identity:
-        body = await read_request(request, LoginRequest, default=LoginRequest())
+        body = await read_request(request, wire.LoginRequest, default=wire.LoginRequest())
         exchange: Exchange = request.scope["exchange"]
         credential = Credential(body.token) if body.token else find_credential(exchange.head)
         if credential is None or credential.is_cookie:
@@ -126,10 +126,10 @@ def _uuid(text: str | None) -> UUID | None:
     return None if text is None else parse_uuid(text)
 
 
-def _me(identity: Identity, csrf: str | None) -> Me:
+def _me(identity: Identity, csrf: str | None) -> wire.Me:
     grants = identity.grants
     end = identity.expires_s
-    return Me(
+    return wire.Me(
         subject=identity.subject,
         kind=identity.kind.value,
         role=None if identity.role is None else identity.role.label,

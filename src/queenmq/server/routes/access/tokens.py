@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.auth.identity import ROLES, Kind, Verb
 from queenmq.auth.patterns import check_patterns
 from queenmq.auth.tokens import SHOWN, hash_token, make_token
@@ -24,7 +25,6 @@ from queenmq.server.requests.times import iso_or_none
 from queenmq.server.routing.spec import route
 from queenmq.storage.stores.tokens import NewToken as TokenRow
 from queenmq.storage.stores.tokens import TokenStore
-from queenmq.wire.access import NewToken, Token, TokenList, TokenRequest, TokenRevoked
 
 _NAME_MAX = 255
 _DAYS_MAX = 36_500
@@ -37,15 +37,15 @@ class TokenRoutes:
         self._store = store
         self._gate = gate
 
-    @route("POST", "/api/v1/tokens", NewToken, status=201, request=TokenRequest)
+    @route("POST", "/api/v1/tokens", wire.NewToken, status=201, request=wire.TokenRequest)
     async def create(self, request: Request) -> Response:
         """Make a token and show it once."""
-        body = await read_request(request, TokenRequest)
+        body = await read_request(request, wire.TokenRequest)
         secret = make_token(Kind.TOKEN)
         row = await self._store.create(make_row(body, secret, identity_of(request).subject))
         return json_answer(new_token_of(row, secret), 201)
 
-    @route("GET", "/api/v1/tokens", TokenList, query={"sessions": bool, **PAGE})
+    @route("GET", "/api/v1/tokens", wire.TokenList, query={"sessions": bool, **PAGE})
     async def list(self, request: Request) -> Response:
         """A page of tokens, newest first."""
         query = parse_query(request.scope["query_string"])
@@ -53,9 +53,9 @@ class TokenRoutes:
         rows = await self._store.list(
             has_sessions=parse_boolean(query, "sessions"), limit=page.limit, offset=page.offset
         )
-        return json_answer(TokenList([token_of(row) for row in rows], page))
+        return json_answer(wire.TokenList([token_of(row) for row in rows], page))
 
-    @route("DELETE", "/api/v1/tokens/{token_id}", TokenRevoked)
+    @route("DELETE", "/api/v1/tokens/{token_id}", wire.TokenRevoked)
     async def revoke(self, request: Request) -> Response:
         """End a token. Other brokers notice within about a second."""
         token_id = check_uuid("tokenId", request.path_params["token_id"])
@@ -63,10 +63,10 @@ class TokenRoutes:
         if name is None:
             raise NotFound(f"token {token_id} does not exist; see the list of tokens")
         self._gate.forget(str(token_id))
-        return json_answer(TokenRevoked(True, str(token_id), name))
+        return json_answer(wire.TokenRevoked(True, str(token_id), name))
 
 
-def make_row(body: TokenRequest, secret: str, created_by: str | None) -> TokenRow:
+def make_row(body: wire.TokenRequest, secret: str, created_by: str | None) -> TokenRow:
     """Return the row of a new token, every value checked."""
     if body.role not in ROLES:
         raise InvalidRequest(f"role {shown(body.role)} is unknown; use one of {', '.join(ROLES)}")
@@ -100,14 +100,14 @@ def make_row(body: TokenRequest, secret: str, created_by: str | None) -> TokenRo
     )
 
 
-def new_token_of(row: Mapping[str, Any], secret: str) -> NewToken:
+def new_token_of(row: Mapping[str, Any], secret: str) -> wire.NewToken:
     """Return a token with its secret, for the one answer that shows it."""
-    return NewToken(**_fields_of(row), token=secret)
+    return wire.NewToken(**_fields_of(row), token=secret)
 
 
-def token_of(row: Mapping[str, Any]) -> Token:
+def token_of(row: Mapping[str, Any]) -> wire.Token:
     """Return a token as answers show it."""
-    return Token(**_fields_of(row))
+    return wire.Token(**_fields_of(row))
 
 
 def _fields_of(row: Mapping[str, Any]) -> dict[str, Any]:

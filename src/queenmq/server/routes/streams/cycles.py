@@ -16,9 +16,8 @@ from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.routes.hot.push import push_answers
 from queenmq.server.routes.streams.parsing import to_cycle, to_state_ask
-from queenmq.server.routing.spec import route
+from queenmq.server.routing.spec import OneOf, route
 from queenmq.settings import Settings
-from queenmq.wire import streams as answers
 
 
 class CycleRoutes:
@@ -42,14 +41,14 @@ class CycleRoutes:
     @route(
         "POST",
         "/streams/v1/state/get",
-        answers.StateFound | answers.StateMissing,
-        request=answers.StateRequest,
+        OneOf((wire.StateFound, wire.StateMissing)),
+        request=wire.StateRequest,
         is_hot=True,
     )
     def read_state(self, exchange: Exchange) -> None:
         """Answer with rows of state, in key order."""
         self._load.admit(OperationType.ACK_BATCH)
-        request = wire.decode(exchange.body, answers.StateRequest)
+        request = wire.decode(exchange.body, wire.StateRequest)
         ask = to_state_ask(request, self._settings)
         if exchange.identity.is_limited:
             exchange.run(self._read_within(exchange, ask))
@@ -68,41 +67,41 @@ class CycleRoutes:
     @route(
         "POST",
         "/streams/v1/cycle",
-        answers.CycleCommitted | answers.CycleRefused,
-        request=answers.CycleRequest,
+        OneOf((wire.CycleCommitted, wire.CycleRefused)),
+        request=wire.CycleRequest,
         is_hot=True,
     )
     def commit(self, exchange: Exchange) -> None:
         """Commit a cycle."""
         self._load.admit(OperationType.ACK_BATCH)
-        request = wire.decode(exchange.body, answers.CycleRequest)
+        request = wire.decode(exchange.body, wire.CycleRequest)
         if request.push_items:
             check_verb(exchange.identity, Verb.PUSH)
         cycle = to_cycle(exchange.body, request, self._settings, exchange.identity)
         exchange.run(self._commit(exchange, request, cycle))
 
     async def _commit(
-        self, exchange: Exchange, request: answers.CycleRequest, cycle: CycleItems
+        self, exchange: Exchange, request: wire.CycleRequest, cycle: CycleItems
     ) -> None:
-        answer: answers.CycleCommitted | answers.CycleRefused
+        answer: wire.CycleCommitted | wire.CycleRefused
         if not await self._reachable.has_partition(exchange.identity, cycle.partition_id):
             raise NotFound(f"partition {cycle.partition_id} does not exist; pop again")
         try:
             answer = self._committed(request, cycle, await self._service.commit(cycle))
         except TransactionRefused as error:
-            answer = answers.CycleRefused(False, request.query_id, request.partition_id, str(error))
+            answer = wire.CycleRefused(False, request.query_id, request.partition_id, str(error))
         exchange.answer(200, wire.encode(answer))
 
     def _committed(
-        self, request: answers.CycleRequest, cycle: CycleItems, outcome: CycleOutcome
-    ) -> answers.CycleCommitted:
+        self, request: wire.CycleRequest, cycle: CycleItems, outcome: CycleOutcome
+    ) -> wire.CycleCommitted:
         row = outcome.row
         acked = None
         if request.ack is not None:
-            acked = answers.AckOutcome(
+            acked = wire.AckOutcome(
                 True, request.ack.count, bool(row.lease_released), bool(row.dlq)
             )
-        return answers.CycleCommitted(
+        return wire.CycleCommitted(
             True,
             request.query_id,
             request.partition_id,
@@ -123,4 +122,4 @@ def _answer_rows(exchange: Exchange, ask: StateAsk, found: StateRows) -> None:
 
 def _answer_unknown(exchange: Exchange, ask: StateAsk) -> None:
     error = f"Query {ask.query_id} does not exist; register it"
-    exchange.answer(200, wire.encode(answers.StateMissing(False, [], error)))
+    exchange.answer(200, wire.encode(wire.StateMissing(False, [], error)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from queenmq import wire
 from queenmq.auth.identity import Identity
 from queenmq.engine.requests import QUEUE_MODE, AckItem
 from queenmq.engine.streams.requests import CycleItems, StateAsk, StateOp
@@ -22,17 +24,22 @@ from queenmq.server.requests.checks import (
 from queenmq.server.routes.hot.ack import NO_SUCH_LEASE
 from queenmq.server.routes.hot.push import to_push_items
 from queenmq.settings import Settings
-from queenmq.wire.streams import CycleAck, CycleRequest, StateRequest, WindowEnd
-from queenmq.wire.streams import StateOp as WireOp
 
 #: With the ids of query and partition it has to fit into an index entry.
 KEY_BYTES_MAX = 2_048
 
-_window_end = msgspec.json.Decoder(WindowEnd)
+
+class _WindowEnd(msgspec.Struct, rename="camel"):
+    """What the broker reads of a value of state."""
+
+    window_end: Any = None
+
+
+_window_end = msgspec.json.Decoder(_WindowEnd)
 
 
 def to_cycle(
-    body: bytes, request: CycleRequest, settings: Settings, identity: Identity
+    body: bytes, request: wire.CycleRequest, settings: Settings, identity: Identity
 ) -> CycleItems:
     """Check a cycle. `body` is the request as it came, by which a copy of it is known."""
     length_max = settings.max_name_length
@@ -62,7 +69,7 @@ def to_cycle(
     )
 
 
-def to_state_ask(request: StateRequest, settings: Settings) -> StateAsk:
+def to_state_ask(request: wire.StateRequest, settings: Settings) -> StateAsk:
     """Check a read of state; no keys means all of them."""
     keys = request.keys or []
     check_count("keys", len(keys), count_max=settings.max_items)
@@ -78,7 +85,7 @@ def to_state_ask(request: StateRequest, settings: Settings) -> StateAsk:
     )
 
 
-def _to_op(place: int, op: WireOp, *, size_max: int) -> StateOp:
+def _to_op(place: int, op: wire.StateOp, *, size_max: int) -> StateOp:
     field = f"state_ops[{place}]"
     if op.type not in ("upsert", "delete"):
         raise InvalidRequest(f"{field}.type {shown(op.type)} is unknown; use upsert or delete")
@@ -105,18 +112,18 @@ def find_window_end(value: bytes) -> float | None:
     if b"windowEnd" not in value:
         return None
     try:
-        end = _window_end.decode(value).windowEnd
+        end = _window_end.decode(value).window_end
         return float(end) if isinstance(end, int | float) and end is not True else None
     except (msgspec.MsgspecError, OverflowError):
         return None
 
 
-def _to_ack(ack: CycleAck, partition_id: UUID, group: str, length_max: int) -> AckItem:
+def _to_ack(ack: wire.CycleAck, partition_id: UUID, group: str, length_max: int) -> AckItem:
     return AckItem(
         partition_id=partition_id,
         consumer_group=group,
-        transaction_id=check_name("ack.transactionId", ack.transactionId, length_max=length_max),
-        lease_id=(parse_uuid(ack.leaseId) or NO_SUCH_LEASE) if ack.leaseId else None,
+        transaction_id=check_name("ack.transactionId", ack.transaction_id, length_max=length_max),
+        lease_id=(parse_uuid(ack.lease_id) or NO_SUCH_LEASE) if ack.lease_id else None,
         status=check_text("ack.status", ack.status) or "completed",
         error=check_text("ack.error", ack.error),
     )

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from queenmq import wire
 from queenmq.auth.decision import check_queues
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer, read_request
@@ -19,14 +20,6 @@ from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.groups import GroupStore
 from queenmq.storage.stores.streams import StreamStore
-from queenmq.wire.streams import (
-    Registered,
-    RegisterRefused,
-    RegisterRequest,
-    StreamDeleted,
-    StreamQueries,
-    StreamQuery,
-)
 
 #: Queries in one answer.
 _LISTED_MAX = 1_000
@@ -54,13 +47,13 @@ class QueryRoutes:
     @route(
         "POST",
         "/streams/v1/queries",
-        Registered,
-        request=RegisterRequest,
-        also={409: RegisterRefused},
+        wire.Registered,
+        request=wire.RegisterRequest,
+        also={409: wire.RegisterRefused},
     )
     async def register(self, request: Request) -> Response:
         """Register a query, or resume it with the configuration it has."""
-        body = await read_request(request, RegisterRequest)
+        body = await read_request(request, wire.RegisterRequest)
         length_max = self._settings.max_name_length
         for field in ("name", "source_queue", "config_hash"):
             check_name(field, getattr(body, field), length_max=length_max)
@@ -82,12 +75,14 @@ class QueryRoutes:
                 f" this is {body.config_hash}; register it with reset to wipe its state,"
                 " or use another name"
             )
-            return json_answer(RegisterRefused(False, query_id, body.name, error), 409)
+            return json_answer(wire.RegisterRefused(False, query_id, body.name, error), 409)
         return json_answer(
-            Registered(True, query_id, body.name, body.config_hash, found.is_fresh, found.is_reset)
+            wire.Registered(
+                True, query_id, body.name, body.config_hash, found.is_fresh, found.is_reset
+            )
         )
 
-    @route("GET", "/api/v1/streams", StreamQueries)
+    @route("GET", "/api/v1/streams", wire.StreamQueries)
     async def list(self, request: Request) -> Response:
         """All queries, with how far behind they are and how much they remember."""
         identity = identity_of(request)
@@ -97,15 +92,15 @@ class QueryRoutes:
             if is_within(identity, row["source_queue"])
         ]
         queries = [_query(row) for row in rows[:_LISTED_MAX]]
-        return json_answer(StreamQueries(queries, len(rows) > _LISTED_MAX))
+        return json_answer(wire.StreamQueries(queries, len(rows) > _LISTED_MAX))
 
-    @route("GET", "/api/v1/streams/{name:name}", StreamQuery)
+    @route("GET", "/api/v1/streams/{name:name}", wire.StreamQuery)
     async def show(self, request: Request) -> Response:
         """One query."""
         name = self._name(request)
         return json_answer(_query(await self._find(request, name)))
 
-    @route("DELETE", "/api/v1/streams/{name:name}", StreamDeleted)
+    @route("DELETE", "/api/v1/streams/{name:name}", wire.StreamDeleted)
     async def delete(self, request: Request) -> Response:
         """Remove a query with its state and its consumer groups."""
         name = self._name(request)
@@ -117,7 +112,7 @@ class QueryRoutes:
         for group in groups:
             await self._groups.delete(group, queue, deletes_start=True)
             self._on_deleted(queue, group)
-        return json_answer(StreamDeleted(True, name, list(groups)))
+        return json_answer(wire.StreamDeleted(True, name, list(groups)))
 
     async def _find(self, request: Request, name: str) -> Any:
         """Find the query of a name, if the caller may know of it."""
@@ -131,8 +126,8 @@ class QueryRoutes:
         return check_name("name", name, length_max=self._settings.max_name_length)
 
 
-def _query(row: Any) -> StreamQuery:
-    return StreamQuery(
+def _query(row: Any) -> wire.StreamQuery:
+    return wire.StreamQuery(
         id=str(row["id"]),
         name=row["name"],
         source_queue=row["source_queue"],
