@@ -45,7 +45,8 @@ async def test_every_route_has_a_row_and_every_row_a_route() -> None:
 def test_only_these_routes_are_public() -> None:
     public = {key for key, right in RIGHTS.items() if right.role is None}
     assert public == {
-        "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "POST /api/login",
+        "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "GET /openapi.json",
+        "POST /api/login",
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from queenmq.server.routes.table import all_specs
 from queenmq.server.routing.openapi import build_document
 from tests.support.broker import Api, unique
 from tests.support.openapi import Document, Judge
+from tests.support.stream_calls import new_query, out, put
 
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 
@@ -118,6 +119,38 @@ async def _removal(api: Api, queue: str, message: Mapping[str, Any]) -> None:
     await _ok(await http.delete(f"/api/v1/resources/queues/{queue}"))
 
 
+async def _streams(api: Api) -> None:
+    """Walk the routes of streams, through answers of each shape."""
+    http = api.http
+    query = await new_query(api, 1, 2)
+    assert (await query.register("another"))["status"] == 409
+    (message, *_) = await query.pop(batch=1)
+    place = message["partitionId"]
+    pushes = [out(query.sink, 1, transactionId="same")] * 2
+    done = await query.cycle(place, [put("a", {"n": 1})], pushes, message)
+    assert [one["status"] for one in done["push_results"]] == ["queued", "duplicate"]
+    assert not (await query.cycle(place, [], [], message))["success"]
+    assert await query.state(place) == {"a": {"n": 1}}
+    body = {"query_id": NOWHERE, "partition_id": place}
+    assert not (await _ok(await http.post("/streams/v1/state/get", json=body)))["success"]
+    await _ok(await http.get("/api/v1/streams"))
+    await query.show()
+    await _ok(await http.delete(f"/api/v1/streams/{query.name}"))
+
+
+async def _access(api: Api) -> None:
+    """Walk the routes of access that a broker without authentication has, too."""
+    http = api.http
+    body = {"name": unique("token"), "queues": ["a.*"], "verbs": ["push"], "expiresInDays": 1}
+    token = await _ok(await http.post("/api/v1/tokens", json=body), 201)
+    await _ok(await http.get("/api/v1/tokens"))
+    await _ok(await http.delete(f"/api/v1/tokens/{token['id']}"))
+    await _ok(await http.post("/api/login"))
+    await _ok(await http.get("/api/me"))
+    await _ok(await http.post("/api/logout"))
+    assert (await _ok(await http.get("/api/v1/audit")))["entries"]
+
+
 #: They need a broker under load, or a run of a job. The tests of the client read their answers into
 #: the same Structs.
 ELSEWHERE = {
@@ -136,6 +169,8 @@ async def test_real_answers_are_what_the_document_says(
     message = await _messages(api, queue)
     await _inspection(api, queue, message)
     await _removal(api, queue, message)
+    await _streams(api)
+    await _access(api)
     await api.http.get("/openapi.json")
     known = {one["operationId"] for path in document["paths"].values() for one in path.values()}
     assert known - judge.seen == ELSEWHERE

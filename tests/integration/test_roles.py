@@ -35,8 +35,13 @@ MAY = {
         "SELECT * FROM queen.audit_log",
         "SELECT id, name, revoked_at FROM queen.api_tokens",
         "UPDATE queen.api_tokens SET revoked_at = now() WHERE name = 'x'",
+        "SELECT * FROM queen_streams.state",
     ],
-    "broker": ["CREATE TABLE queen.later (n integer)", "DROP TABLE queen.later"],
+    "broker": [
+        "CREATE TABLE queen.later (n integer)", "DROP TABLE queen.later",
+        "CREATE TABLE queen_streams.later (n integer)", "DROP TABLE queen_streams.later",
+        "DELETE FROM queen_streams.state",
+    ],
 }
 _ALWAYS = [
     "CREATE ROLE intruder", "CREATE DATABASE intruder", "ALTER SYSTEM SET work_mem = '1GB'",
@@ -50,15 +55,16 @@ _SCHEMA = [
     "INSERT INTO queen.queues (name) VALUES ('mine')", "SELECT queen.delete_queue('orders')",
     "SELECT token_hash FROM queen.api_tokens", "DELETE FROM queen.audit_log",
     "UPDATE queen.audit_log SET who = 'me'", "UPDATE queen.api_tokens SET role = 'admin'",
+    "UPDATE queen_streams.queries SET source_queue = 'mine'", "DELETE FROM queen_streams.state",
 ]  # fmt: skip
 MUST_NOT = {
     "producer": [
-        *_SCHEMA, "SELECT * FROM queen.messages", "SELECT * FROM queen.audit_log",
+        *_SCHEMA, "SELECT * FROM queen_streams.state", "SELECT * FROM queen.messages", "SELECT * FROM queen.audit_log",
         "SELECT * FROM queen.queues", "INSERT INTO queen.api_tokens DEFAULT VALUES",
     ],
     "reader": [
         *_SCHEMA, "SELECT queen.push('orders', '1')", "SELECT * FROM queen.audit_log",
-        "SELECT name FROM queen.api_tokens", "INSERT INTO queen.api_tokens DEFAULT VALUES",
+        "SELECT * FROM queen_streams.state", "SELECT name FROM queen.api_tokens", "INSERT INTO queen.api_tokens DEFAULT VALUES",
     ],
     "admin": [
         *_SCHEMA, "SELECT queen.push('orders', '1')", "UPDATE queen.queues SET max_size = 1",
@@ -118,11 +124,15 @@ async def test_a_broker_runs_as_its_role_and_operators_work_as_theirs(urls: dict
             items = [{"queue": "orders", "payload": 1}]
             assert (await http.post("/api/v1/push", json={"items": items})).status_code == 201
             assert (await http.get("/api/v1/pop/queue/orders?autoAck=true")).status_code == 200
+            query = {"name": "sums", "source_queue": "orders", "config_hash": "x"}
+            assert (await http.post("/streams/v1/queries", json=query)).status_code == 200
+            assert (await http.delete("/api/v1/streams/sums")).status_code == 200
             assert (await http.delete("/api/v1/resources/queues/orders")).status_code == 200
             assert (await http.get("/health")).json()["status"] == "healthy"
     admin = urls["admin"]
     assert all(not finding.total for finding in await lookup_care.check(admin))
-    assert (await vacuum_report(admin))["tables"]
+    tables = {row["table"] for row in (await vacuum_report(admin))["tables"]}
+    assert {"messages", "partitions", "queen_streams.partitions"} <= tables
     producer = await asyncpg.connect(urls["producer"])
     await producer.execute("SELECT queen.push('orders', '1')")
     await producer.close(timeout=5)

@@ -33,27 +33,15 @@ from queenmq.server.app import App
 from queenmq.server.auth.wiring import make_access
 from queenmq.server.metrics import BrokerMetrics
 from queenmq.server.orders import BrokerOrders
-from queenmq.server.routes.admin.aside import AsideRoutes
-from queenmq.server.routes.admin.groups import GroupRoutes
-from queenmq.server.routes.admin.operations import OperationRoutes
-from queenmq.server.routes.admin.queues import QueueRoutes
-from queenmq.server.routes.admin.resources import ResourceRoutes
-from queenmq.server.routes.admin.retention import RetentionRoutes
-from queenmq.server.routes.admin.system import SystemRoutes
-from queenmq.server.routes.hot.ack import AckRoute
 from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routes.hot.push import PushRoute
-from queenmq.server.routes.hot.transactions import TransactionRoutes
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
-from queenmq.server.routes.inspection.openapi import OpenApiRoute
-from queenmq.server.routes.inspection.pipeline import PipelineRoutes
-from queenmq.server.routing.spec import specs_of
 from queenmq.server.wiring.health import make_health
-from queenmq.server.wiring.inspection import make_inspection
 from queenmq.server.wiring.joining import Joining
 from queenmq.server.wiring.limits import pop_limits, push_limits
 from queenmq.server.wiring.load import make_load_manager
-from queenmq.server.wiring.streams import make_cycles, make_stream_routes
+from queenmq.server.wiring.routes import Built, Hooks, Services, Stores, make_routes
+from queenmq.server.wiring.streams import make_cycles
 from queenmq.services.janitor import AccessSweep, Janitor, LeaseSweep
 from queenmq.services.retention import Retention
 from queenmq.services.runner import Runner
@@ -66,10 +54,8 @@ from queenmq.storage.spool import SpoolStats
 from queenmq.storage.spool.pair import SpoolPair
 from queenmq.storage.spool.push_journal import SpoolJournal
 from queenmq.storage.stores.admin import AdminStore
-from queenmq.storage.stores.groups import GroupStore
 from queenmq.storage.stores.messages import PostgresMessageStore
 from queenmq.storage.stores.operations import PostgresOperationStore
-from queenmq.storage.stores.pipeline import PipelineStore
 from queenmq.storage.stores.retention import RetentionStore
 from queenmq.storage.stores.traces import TraceStore
 
@@ -220,70 +206,54 @@ class Broker:
         registry: CollectorRegistry,
     ) -> None:
         settings = self._settings
-        groups = GroupStore(self._database)
         traces = TraceStore(self._database)
         removals = RetentionStore(self._database)
         self._runner = self._make_runner(admin, traces, removals, registry)
         push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
-        reachable = self._access.reachable
         pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
         stored = functools.partial(self._count_stored, push)
         metrics = self._make_metrics(registry, stored)
-        routes: list[object] = [
-            push,
-            pop,
-            AckRoute(self._ack, pop, self._load, settings, reachable),
-            TransactionRoutes(self._transactions, self._leases, settings, reachable),
-            QueueRoutes(admin, settings, on_changed=self._queue_changed),
-            GroupRoutes(
-                groups,
-                settings,
-                on_moved=lambda queue: self._pop.pushed_elsewhere([queue]),
-                on_deleted=self._group_deleted,
+        routes = make_routes(
+            settings,
+            self._database,
+            self._access,
+            stores=Stores(
+                admin=admin,
+                traces=traces,
+                removals=removals,
+                operations=self._operation_store,
+                journal=self._journal,
             ),
-            ResourceRoutes(groups, settings),
-            *make_inspection(
-                settings,
-                self._database,
-                traces,
-                reachable,
-                pop=self._pop,
-                load=self._load,
-                maintenance=self._maintenance,
-                spool_stats=self._spool_stats,
-                is_down=self._is_down,
-                count_messages=lambda: sum(stored().values()),
-                queue_max=self._queue_max,
-            ),
-            RetentionRoutes(removals),
-            *self._make_operation_routes(),
-            PipelineRoutes(PipelineStore(self._database)),
-            *make_stream_routes(
-                settings,
-                self._database,
-                self._cycles,
-                self._load,
-                reachable,
-                wait_s=self._operations.wait_s,
-                on_deleted=self._group_deleted,
-            ),
-            SystemRoutes(
-                self._maintenance,
-                settings,
-                spool_stats=self._spool_stats,
-                is_down=self._is_down,
-            ),
-            self._health,
-            metrics,
-            self._access.tokens,
-            self._access.sessions,
-            self._access.audit,
-        ]
-        routes.append(
-            OpenApiRoute(lambda: [spec for one in routes for spec in specs_of(type(one))])
+            services=self._route_services(),
+            built=Built(push=push, pop=pop, health=self._health, metrics=metrics),
+            hooks=self._route_hooks(stored),
         )
         self.app = App(
             routes, pop=pop, metrics=metrics, refusals=Refusals(registry), access=self._access
+        )
+
+    def _route_services(self) -> Services:
+        return Services(
+            pop=self._pop,
+            ack=self._ack,
+            leases=self._leases,
+            transactions=self._transactions,
+            cycles=self._cycles,
+            operations=self._operations,
+            maintenance=self._maintenance,
+            load=self._load,
+        )
+
+    def _route_hooks(self, stored: Callable[[], dict[str, int]]) -> Hooks:
+        return Hooks(
+            spool_stats=self._spool_stats,
+            is_down=self._is_down,
+            queue_max=self._queue_max,
+            count_messages=lambda: sum(stored().values()),
+            on_queue_changed=self._queue_changed,
+            on_group_deleted=self._group_deleted,
+            on_operations_retried=lambda: self._processor.tell(0),
+            on_aside_retried=self._retried,
         )
 
     def _make_metrics(
@@ -299,22 +269,6 @@ class Broker:
             stored=stored,
         )
         return MetricsRoutes(registry, metrics, count_messages=lambda: sum(stored().values()))
-
-    def _make_operation_routes(self) -> tuple[OperationRoutes, AsideRoutes]:
-        operations = OperationRoutes(
-            self._operation_store,
-            self._operations,
-            spool_stats=self._spool_stats,
-            pressure=lambda: self._load.pressure.value,
-            on_retry=lambda: self._processor.tell(0),
-        )
-        aside = AsideRoutes(
-            self._journal,
-            self._operation_store,
-            spool_stats=self._spool_stats,
-            on_retry=self._retried,
-        )
-        return operations, aside
 
     def _count_stored(self, push: PushRoute) -> dict[str, int]:
         """The messages stored so far, by the way they came."""

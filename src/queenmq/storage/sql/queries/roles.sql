@@ -23,19 +23,23 @@ END
 $$;
 
 -- name: own_schema
--- The broker migrates the schema, so it owns everything in it. Of the database it needs no more than CREATE.
+-- The broker migrates both schemas, so it owns everything in them. Of the database it needs no more than CREATE.
 DO $$
 DECLARE
     v_role text := current_setting('queen.role_prefix') || 'broker';
     v_one record;
 BEGIN
     EXECUTE format('GRANT CONNECT, CREATE, TEMPORARY ON DATABASE %I TO %I', current_database(), v_role);
-    EXECUTE format('ALTER SCHEMA queen OWNER TO %I', v_role);
+    FOR v_one IN SELECT n.nspname AS name FROM pg_namespace n WHERE n.nspname IN ('queen', 'queen_streams')
+    LOOP
+        EXECUTE format('ALTER SCHEMA %I OWNER TO %I', v_one.name, v_role);
+    END LOOP;
     FOR v_one IN
         SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'c' THEN 'TYPE' ELSE 'TABLE' END AS kind,
                c.oid::regclass::text AS name
         FROM pg_class c
-        WHERE c.relnamespace = 'queen'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S', 'c')
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind IN ('r', 'p', 'v', 'S', 'c')
           -- The sequence of an identity column goes with its table.
           AND NOT EXISTS (SELECT FROM pg_depend d
                           WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')
@@ -70,6 +74,10 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION queen.mark_position, queen.find_deleted_queues TO %s', v_reader);
     -- An operator looks at everything but the hashes of tokens, repairs lookup rows, and creates tokens.
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA queen TO %s', v_admin);
+    IF to_regnamespace('queen_streams') IS NOT NULL THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA queen_streams TO %s', v_admin);
+        EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA queen_streams TO %s', v_admin);
+    END IF;
     EXECUTE format('REVOKE SELECT ON queen.api_tokens FROM %s', v_admin);
     EXECUTE format('GRANT SELECT (id, kind, name, shown, subject, role, queues, verbs, created_at, created_by, expires_at,
                     last_used_at, revoked_at, parent_id) ON queen.api_tokens TO %s', v_admin);

@@ -2,7 +2,7 @@
 
 -- name: tables
 WITH t AS (
-    SELECT c.oid, c.reltuples, c.relfrozenxid, s.*,
+    SELECT c.oid, CASE WHEN n.nspname = 'queen' THEN '' ELSE n.nspname || '.' END || c.relname AS name, c.reltuples, c.relfrozenxid, s.*,
            coalesce(o.threshold, current_setting('autovacuum_vacuum_threshold'))::float8 AS threshold,
            coalesce(o.scale, current_setting('autovacuum_vacuum_scale_factor'))::float8 AS scale,
            coalesce(o.enabled, 'true')::boolean AS is_enabled
@@ -15,9 +15,9 @@ WITH t AS (
                max(option_value) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled
         FROM pg_options_to_table(c.reloptions)
     ) o
-    WHERE n.nspname = 'queen' AND c.relkind = 'r'
+    WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind = 'r'
 )
-SELECT relname::text AS "table", n_live_tup AS "liveRows", n_dead_tup AS "deadRows",
+SELECT name AS "table", n_live_tup AS "liveRows", n_dead_tup AS "deadRows",
        round(threshold + scale * greatest(reltuples, 0))::bigint AS "vacuumAtDeadRows",
        is_enabled AS "isAutovacuumed",
        pg_table_size(oid) AS "tableBytes", pg_indexes_size(oid) AS "indexBytes",
@@ -30,7 +30,7 @@ SELECT relname::text AS "table", n_live_tup AS "liveRows", n_dead_tup AS "deadRo
            AS "lastAnalyze",
        age(relfrozenxid) AS "xidAge"
 FROM t
-ORDER BY pg_total_relation_size(oid) DESC, relname;
+ORDER BY pg_total_relation_size(oid) DESC, name;
 
 -- name: server
 SELECT current_setting('autovacuum')::boolean AS "isAutovacuumOn",
