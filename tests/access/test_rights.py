@@ -71,6 +71,7 @@ def test_every_change_of_an_administrator_is_written_down() -> None:
 
 def _bodies(queue: str) -> dict[str, Any]:
     someone = {"transactionId": "x", "partitionId": str(uuid.uuid4())}
+    streamed = {"query_id": str(uuid.uuid4()), "partition_id": someone["partitionId"]}
     return {
         "POST /api/v1/push": {"items": [{"queue": queue, "payload": 1}]},
         "POST /api/v1/ack": someone,
@@ -81,6 +82,13 @@ def _bodies(queue: str) -> dict[str, Any]:
         "POST /api/v1/configure": {"queue": queue},
         "POST /api/v1/dlq/retry": {"queue": queue},
         "POST /api/v1/traces": {**someone, "data": {}},
+        "POST /streams/v1/queries": {
+            "name": f"walk over {queue}",
+            "source_queue": queue,
+            "config_hash": "x",
+        },
+        "POST /streams/v1/state/get": streamed,
+        "POST /streams/v1/cycle": streamed,
         "POST /api/v1/system/maintenance": {"enabled": False},
         "POST /api/v1/system/maintenance/pop": {"enabled": False},
         "POST /api/v1/tokens": {"name": "walk", "role": "read-only"},

@@ -193,6 +193,139 @@ def test_changes_by_name_are_refused_and_change_nothing(caller: Caller, theirs: 
     assert caller("admin").get(f"/api/v1/status/queues/{queue}").json()["totals"] == before
 
 
+def _stream(owner: httpx.Client, queue: str, **more: Any) -> httpx.Response:
+    body = {"name": f"sums of {queue}", "source_queue": queue, "config_hash": "x", **more}
+    return owner.post("/streams/v1/queries", json=body)
+
+
+def _cycle(query_id: str, message: dict[str, Any], **more: Any) -> dict[str, Any]:
+    ids = {"query_id": query_id, "partition_id": message["partitionId"]}
+    return {**ids, "state_ops": [{"type": "upsert", "key": "k", "value": "v"}], **more}
+
+
+class Streams(NamedTuple):
+    """Streams of both tenants, each with state in the partition of its own message."""
+
+    theirs: str
+    mine: str
+    my_queue: str
+    my_message: dict[str, Any]
+
+
+@pytest.fixture
+def streams(caller: Caller, theirs: Victim) -> Streams:
+    my_queue = unique("a.orders")
+    me, owner = _tenant(caller, "a"), _tenant(caller, "b")
+    me.post("/api/v1/push", json={"items": [{"queue": my_queue, "payload": 1}]})
+    my_message = _pop(me, my_queue)
+    ids = []
+    for client, queue, message in (
+        (owner, theirs.queue, theirs.message),
+        (me, my_queue, my_message),
+    ):
+        registered = _stream(client, queue).json()
+        ids.append(registered["query_id"])
+        value = [{"type": "upsert", "key": "k", "value": theirs.secret}]
+        body = _cycle(registered["query_id"], message, state_ops=value)
+        assert client.post("/streams/v1/cycle", json=body).json()["success"]
+    return Streams(*ids, my_queue, my_message)
+
+
+def test_ids_of_streams_of_the_other_tenant_are_answered_like_unknown_ones(
+    caller: Caller, theirs: Victim, streams: Streams
+) -> None:
+    stranger = _tenant(caller, "a")
+    message = theirs.message
+    unknown = {"query": str(uuid.uuid4()), "partition": str(uuid.uuid4())}
+    known = {"query": streams.theirs, "partition": message["partitionId"]}
+    ack = {"transactionId": message["transactionId"], "leaseId": message["leaseId"]}
+    lease = {"ack": ack, "consumer_group": "__QUEUE_MODE__"}
+    my_place = streams.my_message["partitionId"]
+
+    def requests(ids: dict[str, str]) -> list[tuple[str, dict[str, Any]]]:
+        places = [
+            {"query_id": ids["query"], "partition_id": ids["partition"]},
+            {"query_id": ids["query"], "partition_id": my_place},
+            {"query_id": streams.mine, "partition_id": ids["partition"]},
+        ]
+        ops = {"state_ops": [{"type": "delete", "key": "k"}]}
+        return [
+            (path, {**place, **more})
+            for place in places
+            for path, more in (("state/get", {}), ("cycle", ops), ("cycle", lease), ("cycle", {}))
+        ]
+
+    for (path, body), (_, other) in zip(requests(known), requests(unknown), strict=True):
+        answer = stranger.post(f"/streams/v1/{path}", json=body)
+        expected = stranger.post(f"/streams/v1/{path}", json=other)
+        text, other_text = answer.text, expected.text
+        for name in ("query", "partition"):
+            text = text.replace(known[name], "ID")
+            other_text = other_text.replace(unknown[name], "ID")
+        assert answer.status_code == expected.status_code == 200, text
+        assert text == other_text and '"success":false' in text, (path, body)
+        assert theirs.secret not in text
+    _check_untouched(caller, theirs, streams)
+
+
+def _check_untouched(caller: Caller, theirs: Victim, streams: Streams) -> None:
+    """Their stream has the one cycle it made itself, its state, and the lease is live."""
+    owner = _tenant(caller, "b")
+    shown = owner.get(f"/api/v1/streams/sums of {theirs.queue}").json()
+    facts = [shown[name] for name in ("id", "sourceQueue", "cycles", "stateKeys", "lastError")]
+    assert facts == [streams.theirs, theirs.queue, 1, 1, None]
+    body = {"query_id": streams.theirs, "partition_id": theirs.message["partitionId"]}
+    state = owner.post("/streams/v1/state/get", json=body).json()
+    assert [row["value"] for row in state["rows"]] == [theirs.secret]
+    assert owner.post("/api/v1/ack", json=_ids(theirs.message)).json()[0]["success"]
+
+
+def test_streams_of_the_other_tenant_cannot_be_named_listed_or_taken_over(
+    caller: Caller, theirs: Victim, streams: Streams
+) -> None:
+    stranger, queue = _tenant(caller, "a"), theirs.queue
+    mine = {"name": "taken", "source_queue": streams.my_queue, "config_hash": "x"}
+    their_name = {**mine, "name": f"sums of {queue}"}
+    push = _cycle(streams.mine, streams.my_message, push_items=[{"queue": queue, "payload": 1}])
+    before = caller("admin").get(f"/api/v1/status/queues/{queue}").json()["totals"]
+    for path, body in (
+        ("queries", {**mine, "source_queue": queue}),
+        ("queries", {**mine, "sink_queue": queue}),
+        # Names are shared. Taking one over would hand on, or wipe, the state behind it.
+        ("queries", their_name),
+        ("queries", {**their_name, "reset": True}),
+        ("queries", {**their_name, "config_hash": "y"}),
+        ("cycle", push),
+    ):
+        answer = stranger.post(f"/streams/v1/{path}", json=body)
+        assert answer.status_code == 403, (body, answer.text)
+        assert streams.theirs not in answer.text
+    for method in ("GET", "DELETE"):
+        answer = stranger.request(method, f"/api/v1/streams/sums of {queue}")
+        unknown = stranger.request(method, f"/api/v1/streams/sums of {queue[:-1]}!")
+        assert answer.status_code == unknown.status_code == 404
+        assert answer.text.replace(queue, "") == unknown.text.replace(f"{queue[:-1]}!", "")
+    listed = stranger.get("/api/v1/streams").json()
+    assert f"sums of {streams.my_queue}" in {one["name"] for one in listed["streams"]}
+    assert all(one["sourceQueue"].startswith("a.") for one in listed["streams"])
+    assert caller("admin").get(f"/api/v1/status/queues/{queue}").json()["totals"] == before
+    _check_untouched(caller, theirs, streams)
+    # What is theirs they resume, reset, see and remove.
+    owner = _tenant(caller, "b")
+    assert _stream(owner, queue).json()["query_id"] == streams.theirs
+    assert _stream(owner, queue, config_hash="y", reset=True).json()["reset"]
+    assert owner.delete(f"/api/v1/streams/sums of {queue}").status_code == 200
+
+
+def test_a_cycle_that_pushes_needs_the_verb(caller: Caller, streams: Streams) -> None:
+    reader = _tenant(caller, "a", queen_verbs=["pop"])
+    items = [{"queue": streams.my_queue, "payload": 1}]
+    body = _cycle(streams.mine, streams.my_message)
+    assert reader.post("/streams/v1/cycle", json=body).json()["success"]
+    refused = reader.post("/streams/v1/cycle", json={**body, "push_items": items})
+    assert refused.status_code == 403 and "push" in refused.json()["error"]
+
+
 def test_an_idempotency_key_of_one_tenant_does_not_stop_the_other(caller: Caller) -> None:
     for name in ("a", "b"):
         items = [{"queue": f"{name}.keys", "payload": name}]

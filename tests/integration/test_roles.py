@@ -38,8 +38,10 @@ MAY = {
         "SELECT * FROM queen_streams.state",
     ],
     "broker": [
-        "CREATE TABLE queen.later (n integer)", "DROP TABLE queen.later",
-        "CREATE TABLE queen_streams.later (n integer)", "DROP TABLE queen_streams.later",
+        "CREATE TABLE queen.later (n integer)",
+        "DROP TABLE queen.later",
+        "CREATE TABLE queen_streams.later (n integer)",
+        "DROP TABLE queen_streams.later",
         "DELETE FROM queen_streams.state",
     ],
 }
@@ -59,12 +61,13 @@ _SCHEMA = [
 ]  # fmt: skip
 MUST_NOT = {
     "producer": [
-        *_SCHEMA, "SELECT * FROM queen_streams.state", "SELECT * FROM queen.messages", "SELECT * FROM queen.audit_log",
-        "SELECT * FROM queen.queues", "INSERT INTO queen.api_tokens DEFAULT VALUES",
+        *_SCHEMA, "SELECT * FROM queen.messages", "SELECT * FROM queen.audit_log",
+        "SELECT * FROM queen_streams.state", "SELECT * FROM queen.queues", "INSERT INTO queen.api_tokens DEFAULT VALUES",
     ],
     "reader": [
         *_SCHEMA, "SELECT queen.push('orders', '1')", "SELECT * FROM queen.audit_log",
-        "SELECT * FROM queen_streams.state", "SELECT name FROM queen.api_tokens", "INSERT INTO queen.api_tokens DEFAULT VALUES",
+        "SELECT * FROM queen_streams.state", "SELECT name FROM queen.api_tokens",
+        "INSERT INTO queen.api_tokens DEFAULT VALUES",
     ],
     "admin": [
         *_SCHEMA, "SELECT queen.push('orders', '1')", "UPDATE queen.queues SET max_size = 1",

@@ -70,10 +70,11 @@ class CycleOutcome(NamedTuple):
 class Registration(NamedTuple):
     """A query as it is known; its hash differs from the one given if it was not accepted."""
 
-    query_id: UUID
+    #: None: the name belongs to a query of another queue, and that was not to be changed.
+    query_id: UUID | None
     is_fresh: bool
     is_reset: bool
-    config_hash: str
+    config_hash: str | None
 
 
 class StateAsk(NamedTuple):

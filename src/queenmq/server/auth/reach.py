@@ -60,6 +60,13 @@ class Reachable:
         queues = await self._owners.queues_of([partition_id])
         return partition_id in queues and identity.reaches(queues[partition_id])
 
+    async def has_stream(self, identity: Identity, query_id: UUID) -> bool:
+        """Whether a stream exists and reads a queue within the grants."""
+        if not identity.is_limited:
+            return True
+        queue = await self._owners.queue_of_stream(query_id)
+        return queue is not None and identity.reaches(queue)
+
     async def has_lease(self, identity: Identity, lease_id: UUID) -> bool:
         """Whether a lease exists and covers only queues within the grants."""
         return await self.hide_leases(identity, [lease_id]) == [lease_id]

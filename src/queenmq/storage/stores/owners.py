@@ -54,6 +54,13 @@ class OwnerStore:
             queues.setdefault(lease_id, []).append(queue)
         return queues
 
+    async def queue_of_stream(self, query_id: UUID) -> str | None:
+        """Return the queue that a stream reads now; None when there is no such stream."""
+        rows = await self._database.fetch(
+            self._sql["queue_of_stream"], query_id, priority=OperationType.SYSTEM_EVENT
+        )
+        return rows[0][0] if rows else None
+
     async def queue_of_operation(self, operation_id: UUID) -> str | None:
         """Return the queue that an operation pushes to; None when there is no such operation."""
         rows = await self._database.fetch(

@@ -30,9 +30,19 @@ class StreamStore:
         self._sql = load_queries("streams")
 
     async def register_query(
-        self, name: str, source_queue: str, sink_queue: str | None, config_hash: str, *, reset: bool
+        self,
+        name: str,
+        source_queue: str,
+        sink_queue: str | None,
+        config_hash: str,
+        *,
+        reset: bool,
+        keeps_source: bool,
     ) -> Registration:
-        """Register a query or resume it; one with another configuration is left as it is."""
+        """Register a query or resume it; one with another configuration is left as it is.
+
+        With `keeps_source` so is one that reads another queue.
+        """
         row = await self._database.fetch_row(
             self._sql["register_query"],
             name,
@@ -40,6 +50,7 @@ class StreamStore:
             sink_queue,
             config_hash,
             reset,
+            keeps_source,
             priority=OperationType.ACK_SINGLE,
         )
         return Registration(*row)
@@ -51,10 +62,12 @@ class StreamStore:
         )
         return (rows[0][0], rows[0][1]) if rows else None
 
-    async def list_queries(self, name: str | None, *, limit: int) -> list[asyncpg.Record]:
+    async def list_queries(
+        self, name: str | None, *, limit: int, offset: int = 0
+    ) -> list[asyncpg.Record]:
         """List queries by name, or the one of this name."""
         return await self._database.fetch(
-            self._sql["list_queries"], name, limit, priority=OperationType.ANALYTICS
+            self._sql["list_queries"], name, limit, offset, priority=OperationType.ANALYTICS
         )
 
     async def read_states(self, asks: Sequence[StateAsk]) -> list[StateRows]:

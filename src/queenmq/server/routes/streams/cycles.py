@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 from queenmq import wire
 from queenmq.auth.decision import check_verb
-from queenmq.auth.identity import Verb
+from queenmq.auth.identity import Identity, Verb
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.streams.requests import CycleItems, CycleOutcome, StateAsk, StateRows
 from queenmq.engine.streams.service import CycleService
-from queenmq.errors import NotFound, TransactionRefused
+from queenmq.errors import TransactionRefused
 from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.routes.hot.push import push_answers
@@ -59,10 +60,21 @@ class CycleRoutes:
 
     async def _read_within(self, exchange: Exchange, ask: StateAsk) -> None:
         """Answer a caller that is limited to queues as if all others had no streams."""
-        if await self._reachable.has_partition(exchange.identity, ask.partition_id):
+        missing = await self._find_missing(exchange.identity, ask.query_id, ask.partition_id)
+        if missing is None:
             _answer_rows(exchange, ask, await self._service.reads.read(ask))
         else:
-            _answer_unknown(exchange, ask)
+            _answer_missing(exchange, missing)
+
+    async def _find_missing(
+        self, identity: Identity, query_id: UUID, partition_id: UUID
+    ) -> str | None:
+        """Say of an id out of the caller's reach what is said of one that does not exist."""
+        if not await self._reachable.has_stream(identity, query_id):
+            return _unknown_query(query_id)
+        if not await self._reachable.has_partition(identity, partition_id):
+            return f"Partition {partition_id} does not exist; pop again"
+        return None
 
     @route(
         "POST",
@@ -84,9 +96,10 @@ class CycleRoutes:
         self, exchange: Exchange, request: wire.CycleRequest, cycle: CycleItems
     ) -> None:
         answer: wire.CycleCommitted | wire.CycleRefused
-        if not await self._reachable.has_partition(exchange.identity, cycle.partition_id):
-            raise NotFound(f"partition {cycle.partition_id} does not exist; pop again")
+        missing = await self._find_missing(exchange.identity, cycle.query_id, cycle.partition_id)
         try:
+            if missing is not None:
+                raise TransactionRefused(missing)
             answer = self._committed(request, cycle, await self._service.commit(cycle))
         except TransactionRefused as error:
             answer = wire.CycleRefused(False, request.query_id, request.partition_id, str(error))
@@ -114,12 +127,15 @@ class CycleRoutes:
 
 def _answer_rows(exchange: Exchange, ask: StateAsk, found: StateRows) -> None:
     if found.version is None:
-        _answer_unknown(exchange, ask)
+        _answer_missing(exchange, _unknown_query(ask.query_id))
         return
     rows = (found.rows or "").encode()
     exchange.answer(200, b'{"success":true,"rows":[%b],"version":%d}' % (rows, found.version))
 
 
-def _answer_unknown(exchange: Exchange, ask: StateAsk) -> None:
-    error = f"Query {ask.query_id} does not exist; register it"
+def _unknown_query(query_id: UUID) -> str:
+    return f"Query {query_id} does not exist; register it"
+
+
+def _answer_missing(exchange: Exchange, error: str) -> None:
     exchange.answer(200, wire.encode(wire.StateMissing(False, [], error)))

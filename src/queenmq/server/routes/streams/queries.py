@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.auth.decision import check_queues
-from queenmq.errors import NotFound
+from queenmq.errors import Forbidden, NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
-from queenmq.server.auth.reach import is_within
+from queenmq.server.auth.reach import is_within, list_within
 from queenmq.server.requests.checks import check_name, shown
 from queenmq.server.requests.times import iso_or_none
 from queenmq.server.routing.spec import route
@@ -60,14 +60,22 @@ class QueryRoutes:
         if body.sink_queue:
             check_name("sink_queue", body.sink_queue, length_max=length_max)
         used = {body.source_queue, body.sink_queue or body.source_queue}
-        check_queues(identity_of(request), used)
+        identity = identity_of(request)
+        check_queues(identity, used)
         found = await self._store.register_query(
             body.name,
             body.source_queue,
             body.sink_queue or None,
             body.config_hash,
             reset=body.reset,
+            # Names are shared by all: a limited caller must not take over a query of others.
+            keeps_source=identity.is_limited,
         )
+        if found.query_id is None:
+            raise Forbidden(
+                f"Insufficient permissions: the stream {shown(body.name)} exists and reads another"
+                " queue. Use another name, or delete that stream first if it is yours."
+            )
         query_id = str(found.query_id)
         if found.config_hash != body.config_hash:
             error = (
@@ -85,12 +93,13 @@ class QueryRoutes:
     @route("GET", "/api/v1/streams", wire.StreamQueries)
     async def list(self, request: Request) -> Response:
         """All queries, with how far behind they are and how much they remember."""
-        identity = identity_of(request)
-        rows = [
-            row
-            for row in await self._store.list_queries(None, limit=_LISTED_MAX + 1)
-            if is_within(identity, row["source_queue"])
-        ]
+        rows = await list_within(
+            identity_of(request),
+            lambda limit, offset: self._store.list_queries(None, limit=limit, offset=offset),
+            lambda row: str(row["source_queue"]),
+            limit=_LISTED_MAX + 1,
+            offset=0,
+        )
         queries = [_query(row) for row in rows[:_LISTED_MAX]]
         return json_answer(wire.StreamQueries(queries, len(rows) > _LISTED_MAX))
 

@@ -1,5 +1,5 @@
 -- name: register_query
-SELECT query_id, is_fresh, is_reset, known_hash FROM queen.register_query($1, $2, $3, $4, $5);
+SELECT query_id, is_fresh, is_reset, known_hash FROM queen.register_query($1, $2, $3, $4, $5, $6);
 
 -- name: delete_query
 SELECT source_queue, consumer_groups FROM queen.delete_query($1);
@@ -49,4 +49,4 @@ CROSS JOIN LATERAL (
 ) l
 WHERE $1::text IS NULL OR q.name = $1
 ORDER BY q.name
-LIMIT $2;
+LIMIT $2 OFFSET $3;
