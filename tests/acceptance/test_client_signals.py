@@ -103,6 +103,53 @@ async def test_a_signal_ends_a_program_in_good_order(
         assert not any(m.retry_count for m in messages)
 
 
+STREAM = """
+def handle(number):
+    print(number, flush=True)
+    if number == 1:
+        sys.stdin.readline()
+
+with SyncQueen(sys.argv[1]) as queen:
+    try:
+        queen.stream(sys.argv[2]).foreach(handle).run(sys.argv[2], batch_size=3)
+    except KeyboardInterrupt:
+        print("done", flush=True)
+"""
+
+
+async def test_ctrl_c_ends_a_plain_stream_behind_the_batch_in_hand(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    queue = unique()
+    script = tmp_path / "program.py"
+    script.write_text(IMPORTS + STREAM)
+    async with Queen(broker.url) as queen:
+        await queen.push(queue, list(range(COUNT)))
+        process = subprocess.Popen(
+            [sys.executable, str(script), broker.url, queue],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            for expected in ("0", "1"):
+                line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), SOON_S)
+                assert line.strip() == expected
+            process.send_signal(signal.SIGINT)
+            out, _ = await asyncio.to_thread(process.communicate, "go\n", SOON_S)
+        finally:
+            process.kill()
+            process.communicate()
+        *more, last = out.split()
+        assert (last, process.returncode) == ("done", 0)
+        # Whole batches, each of which was committed.
+        done = 2 + len(more)
+        assert done % 3 == 0 and more == [str(number) for number in range(2, done)]
+        messages = await queen.pop(queue, group=f"streams.{queue}", batch=COUNT)
+        assert [m.data for m in messages] == list(range(done, COUNT))
+
+
 async def test_a_signal_ends_all_consumers_of_a_program_and_its_own_handlers_come_back(
     queen: Queen,
 ) -> None:

@@ -10,7 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from queenmq import ClientClosed, Message, ResourceNotFound, SyncQueen, TransactionFailed
+from queenmq import (
+    ClientClosed,
+    Message,
+    ResourceNotFound,
+    Stream,
+    SyncQueen,
+    TransactionFailed,
+)
 from tests.support.broker import SOON_S, BrokerProcess, unique
 
 
@@ -125,6 +132,49 @@ def test_a_handler_may_stop_its_consumer(queen: SyncQueen) -> None:
     consumer = queen.consume(queue, handle)
     consumer.run()
     assert seen == [1]
+
+
+def test_a_stream_runs_plain_functions_that_use_the_client(queen: SyncQueen) -> None:
+    source, sink, side = unique(), unique(), unique()
+    queen.push(source, [{"t": time, "n": 1} for time in (1_000, 1_999, 2_000, 60_000)])
+
+    def note(order: Any) -> Any:
+        # On the thread of the event loop this would wait for itself.
+        queen.push(side, order["t"])
+        return order["n"]
+
+    stream = (
+        queen.stream(source)
+        .map(lambda message: message["data"])
+        .window_tumbling(1, event_time=lambda message: message["data"]["t"])
+        .aggregate({"sum": note})
+        .map(lambda value, ctx: {"sum": value["sum"], "start": ctx["windowStart"]})
+        .to(queen.queue(sink))
+    )
+    with stream.start(unique()) as runner:
+        found = [message.data for message in queen.consume(sink, limit=2)]
+    assert found == [{"sum": 2, "start": 1_000}, {"sum": 1, "start": 2_000}]
+    assert data(queen, side) == [1_000, 1_999, 2_000, 60_000]
+    assert runner.metrics()["errorsTotal"] == 0
+
+
+def test_a_stream_is_the_same_query_with_and_without_a_loop(queen: SyncQueen) -> None:
+    plain = queen.stream("orders").key_by(str).window_session(gap=5).reduce(max, 0).to("sink")
+    other = Stream("orders").key_by(str).window_session(gap=5).reduce(max, 0).to("sink")
+    assert plain.config_hash == other.config_hash
+    assert plain.chain().key_by is not None
+
+
+def test_a_stream_runs_until_the_client_is_closed(broker: BrokerProcess) -> None:
+    queue, come = unique(), threading.Event()
+    with ThreadPoolExecutor(1) as threads, SyncQueen(broker.url) as queen:
+        queen.push(queue, 1)
+        stream = queen.stream(queue).foreach(lambda number: come.set())
+        running = threads.submit(stream.run, unique())
+        assert come.wait(SOON_S)
+        assert not running.done()
+        queen.close()
+        running.result(SOON_S)
 
 
 def test_many_threads_share_one_client(queen: SyncQueen) -> None:

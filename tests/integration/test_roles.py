@@ -62,7 +62,8 @@ _SCHEMA = [
 MUST_NOT = {
     "producer": [
         *_SCHEMA, "SELECT * FROM queen.messages", "SELECT * FROM queen.audit_log",
-        "SELECT * FROM queen_streams.state", "SELECT * FROM queen.queues", "INSERT INTO queen.api_tokens DEFAULT VALUES",
+        "SELECT * FROM queen_streams.state", "SELECT * FROM queen.queues",
+        "INSERT INTO queen.api_tokens DEFAULT VALUES",
     ],
     "reader": [
         *_SCHEMA, "SELECT queen.push('orders', '1')", "SELECT * FROM queen.audit_log",

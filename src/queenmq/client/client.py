@@ -21,6 +21,7 @@ from queenmq.client.pipeline import Pipeline
 from queenmq.client.push.buffers import BufferKeywords, Buffers, BufferStats
 from queenmq.client.push.pushing import Pusher, Results
 from queenmq.client.queue import Queue
+from queenmq.client.streams.runner import Runner
 from queenmq.client.streams.stream import Stream
 from queenmq.client.tracing import current_trace_id, push_span
 from queenmq.client.transaction import Transaction
@@ -57,7 +58,7 @@ class Queen:
             self._options["on_buffer_error"],
             self._options["buffered_max"],
         )
-        self._consumptions: set[Consumption] = set()
+        self._consumptions: set[Consumption | Runner] = set()
         #: What operators ask for.
         self.admin = Admin(self._transport)
         #: What jobs on Spark have found.
@@ -108,7 +109,11 @@ class Queen:
         return await self._transport.fetch("DELETE", path, wire.QueueDeleted)
 
     def stream(self, queue: str) -> Stream:
-        """Begin a stream over a queue: windows, aggregations and gates, exactly once."""
+        """Begin a stream over a queue: windows, aggregations and gates, exactly once.
+
+        Args:
+            queue: The queue that the stream reads.
+        """
         return Stream(queue, queen=self)
 
     # Messages.
@@ -407,8 +412,9 @@ class Queen:
         return self._buffers.stats()
 
     async def close(self) -> None:
-        """Stop consumers, push what is buffered, close connections; the first two within
-        `close_timeout` each.
+        """Stop consumers and streams, push what is buffered, close connections.
+
+        The first two have `close_timeout` each.
 
         Raises BufferFailed, with the messages, if buffered ones could not be delivered; the client
         is closed then all the same.

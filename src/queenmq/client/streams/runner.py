@@ -97,6 +97,8 @@ class Runner:
             self._hash,
             reset=bool(self._how.get("reset")),
         )
+        # Closing the client stops it.
+        self._queen._consumptions.add(self)
         self._tasks.append(asyncio.create_task(self._run(), name=f"stream-{self._name}"))
         window = self._chain.window
         if window is not None and self._chain.reducer is not None and window.idle_flush_ms > 0:
@@ -106,7 +108,10 @@ class Runner:
     async def stop(self) -> None:
         """Finish the batch in hand and stop."""
         self._stopping.set()
-        await asyncio.gather(*self._tasks)
+        try:
+            await asyncio.gather(*self._tasks)
+        finally:
+            self._queen._consumptions.discard(self)
 
     async def wait(self) -> None:
         """Return when the stream has stopped."""

@@ -17,6 +17,7 @@ from queenmq.client.sync.admin import SyncAdmin, SyncPipeline
 from queenmq.client.sync.builders import SyncQueue, SyncTransaction
 from queenmq.client.sync.consumption import SyncConsumption, threaded
 from queenmq.client.sync.loop_thread import LoopThread
+from queenmq.client.sync.streams import SyncStream
 from queenmq.client.sync.waiting import Waiter, waited
 
 T = TypeVar("T")
@@ -168,6 +169,14 @@ class SyncQueen(Waiter[Queen]):
         """
         return SyncQueue(self._thread, self._target.queue(name))
 
+    def stream(self, queue: str) -> SyncStream:
+        """Begin a stream over a queue; its `run` works until Ctrl-C, `start` does not wait.
+
+        Args:
+            queue: The queue that the stream reads.
+        """
+        return SyncStream(self._thread, self._target.stream(queue))
+
     def transaction(self) -> SyncTransaction:
         """Begin a transaction; `commit()` waits, so does the end of `with`."""
         return SyncTransaction(self._thread, self._target.transaction())
@@ -190,7 +199,7 @@ class SyncQueen(Waiter[Queen]):
         return SyncConsumption(self._thread, consumption, signals=signals)
 
     def close(self) -> None:
-        """Stop consumers, push what is buffered, close connections, end the thread."""
+        """Stop consumers and streams, push what is buffered, close connections, end the thread."""
         if self._thread.is_closed:
             return
         try:
