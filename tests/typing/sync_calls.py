@@ -19,6 +19,7 @@ from queenmq import (
     wire,
 )
 from queenmq.client.sync.builders import SyncQueue, SyncTransaction
+from queenmq.client.sync.streams import SyncRunner, SyncStream
 
 
 @dataclass
@@ -51,6 +52,13 @@ def builders(queen: SyncQueen) -> None:
     assert_type(transaction.queue("b").partition("p").push(1).commit(), TransactionAnswer)
 
 
+def streams(queen: SyncQueen) -> None:
+    stream = queen.stream("orders").key_by(str).window_tumbling(60, grace_period=5).aggregate({})
+    assert_type(stream.map(str).to(queen.queue("sums")), SyncStream)
+    with stream.start("sums", batch_size=10) as runner:
+        assert_type(runner, SyncRunner)
+
+
 def admin(queen: SyncQueen) -> None:
     assert_type(queen.admin.list_consumer_groups(), list[wire.ConsumerGroup])
     assert_type(queen.admin.list_queues(search="a").queues[0].messages.pending, int)
@@ -64,4 +72,5 @@ def mistakes(queen: SyncQueen) -> None:
     queen.queue("orders").batch("ten")  # type: ignore[arg-type]
     queen.admin.list_queues(serch="a")  # type: ignore[call-arg]
     queen.admin.nonsense()  # type: ignore[attr-defined]
+    queen.stream("orders").window_tumbling(60, grace="5")  # type: ignore[call-arg]
     queen.transaction().nonsense()  # type: ignore[attr-defined]
