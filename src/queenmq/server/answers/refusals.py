@@ -16,6 +16,8 @@ BOUNDS = (
     "load_pop_threshold",
     "spool_max_bytes",
     "transactions_waiting",
+    "cycles_waiting",
+    "state_reads",
     "load",
 )
 
