@@ -62,7 +62,7 @@ def test_no_query_is_hidden_by_another_of_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("file", FUNCTIONS, ids=lambda file: file.name)
 def test_functions_that_forbid_plans_are_not_compiled(file: SqlFile) -> None:
-    # Before release 18 PostgreSQL adds a huge cost for a forbidden plan, and compiles what costs much.
+    # Before release 18 PostgreSQL adds a huge cost for a forbidden plan, and compiles what is dear.
     if "\nSET enable_" in file.text:
         assert "\nSET jit = off\n" in file.text
 
