@@ -243,3 +243,21 @@ def test_partitions_can_be_chosen_and_another_bucket_is_another_run(
     assert minutes(table(feed, "timeline", "consumer_group, bucket_at, pushed, backlog")) == [
         (None, 0, 2, None)
     ]
+
+
+@pytest.mark.timeout(400)
+def test_backlog_before_a_seek_back_and_skew_without_the_unused_default_partition(
+    feed: Feed, database_url: str, spark: SparkSession
+) -> None:
+    feed.execute("SELECT * FROM queen.ensure_partitions(ARRAY['orders'], ARRAY['Default'], NULL)")
+    place_in_time(feed, "orders", "a", -100, -100, -100, 10)
+    place_in_time(feed, "idle", "Default", -100)
+    feed.execute("UPDATE queen.queues SET ack_history = true")
+    step(feed, -90, 1, 3)
+    # The operator sought back to the start meanwhile; the group's next step tells.
+    step(feed, 130, 1, 1)
+    Analytics(Choice(database_url), SPAN).run(spark, Silent())
+    backlog = table(feed, "timeline", "bucket_at, backlog", "consumer_group = 'g'")
+    assert minutes(backlog) == [(0, 1), (1, 1), (2, 3), (3, 3), (4, 3)]
+    skew = table(feed, "queues", "queue, partitions, pushed, max_by_mean, gini")
+    assert skew == [("idle", 1, 0, None, None), ("orders", 1, 1, 1.0, 0.0)]

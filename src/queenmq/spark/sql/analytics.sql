@@ -32,6 +32,15 @@ JOIN queen.queues q ON q.id = h.queue_id
 WHERE h.queue_id = '{{queue}}'::uuid AND h.xid < '{{xid}}'::xid8
   AND h.passed_at >= '{{start}}'::timestamptz AND h.passed_at < '{{end}}'::timestamptz AND {{partitions}}
 
+-- name: last_steps
+-- Where each group stood by its last step before the range. A seek back leaves no step.
+SELECT DISTINCT ON (h.partition_id, h.consumer_group) q.name AS queue, h.partition_id::text AS partition_id,
+       h.consumer_group AS consumer_group, h.last_seq AS reached
+FROM queen.ack_history h
+JOIN queen.queues q ON q.id = h.queue_id
+WHERE h.queue_id = '{{queue}}'::uuid AND h.passed_at < '{{start}}'::timestamptz AND {{partitions}} AND {{part}}
+ORDER BY h.partition_id, h.consumer_group, h.passed_at DESC, h.id DESC
+
 -- name: latencies
 -- How long each message took from its push to its ack. Those that were removed since are not measured.
 SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id,

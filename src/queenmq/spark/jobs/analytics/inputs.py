@@ -28,6 +28,7 @@ STEPS = (
     f"{_PLACE}, consumer_group string, id bigint, passed_at timestamp, first_seq bigint,"
     " last_seq bigint, consumed bigint, retries bigint"
 )
+LAST_STEPS = "queue string, partition_id string, consumer_group string, reached bigint"
 LATENCIES = f"{_PLACE}, consumer_group string, passed_at timestamp, latency_ms double"
 HEADS = f"{_PLACE}, first_seq bigint, last_seq bigint, start_seq bigint"
 CURSORS = "queue string, partition_id string, consumer_group string, cursor_seq bigint"
@@ -128,6 +129,13 @@ class Inputs:
     def steps(self) -> DataFrame:
         """The moves of cursors since the range began, also after it."""
         return self._read("steps", self._history(None), STEPS)
+
+    def last_steps(self) -> DataFrame:
+        """The last move of each cursor before the range began."""
+        kept = {queue.id for queue in self._scene.queues if queue.keeps_history}
+        start = self._scene.span.start
+        parts = ({**part, "start": start} for part in self._parts() if part["queue"] in kept)
+        return self._read("last_steps", parts, LAST_STEPS)
 
     def latencies(self) -> DataFrame:
         """A row per message and group that has consumed it in the range."""

@@ -178,7 +178,7 @@ class _Workshop:
         steps = self._keep(inputs.steps())
         consumed = self._keep(m.consumption(steps, span))
         latencies = self._keep(m.in_buckets(inputs.latencies(), "passed_at", span))
-        places = self._keep(m.places(heads, cursors, steps, kept))
+        places = self._keep(m.places(heads, cursors, steps, inputs.last_steps(), kept))
         backlogs = self._keep(m.backlogs(places, pushes, consumed))
         every = self._keep(self._groups(cursors, letters))
         tables["dead_letters"] = collect("dead_letters", m.errors(letters, top))

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from queenmq.spark.jobs.ranges import Range
 
 _PAIR = ["queue", "partition_id", "consumer_group"]
+_DEFAULT = "Default"
 _LATENCY = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 #: Numbers and ids in errors, which would make each of them its own.
 _ID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b(?:0x)?[0-9a-fA-F]{12,}\b"
@@ -68,20 +69,24 @@ def consumption(steps: DataFrame, span: Range) -> DataFrame:
     )
 
 
-def places(heads: DataFrame, cursors: DataFrame, steps: DataFrame, kept: list[str]) -> DataFrame:
+def places(
+    heads: DataFrame, cursors: DataFrame, steps: DataFrame, before: DataFrame, kept: list[str]
+) -> DataFrame:
     """Each partition and group of queues with a history: head and cursor as the range began.
 
     A group that has not begun in a partition has all of it before it. The cursor at the start is
-    where the first step since then set out from; without one, where it is now.
+    where the first step since then set out from; without one, where it is now. If the last step
+    before went further, the group was brought back later, when nobody knows.
     """
     groups = cursors.select("queue", "consumer_group").distinct()
     every = heads.where(F.col("queue").isin(kept)).join(F.broadcast(groups), "queue", "inner")
     first = steps.groupBy(*_PAIR).agg((F.min_by("first_seq", "id") - 1).alias("set_out"))
-    known = merged(_PAIR, every.drop("last_seq"), cursors, first).where("start_seq IS NOT NULL")
-    return known.select(
+    known = merged(_PAIR, every.drop("last_seq"), cursors, first, before)
+    stood = F.coalesce("set_out", "cursor_seq", F.col("first_seq") - 1)
+    return known.where("start_seq IS NOT NULL").select(
         *_PAIR,
         F.col("start_seq").alias("start_head"),
-        F.coalesce("set_out", "cursor_seq", F.col("first_seq") - 1).alias("start_cursor"),
+        F.greatest(stood, "reached").alias("start_cursor"),
     )
 
 
@@ -219,10 +224,14 @@ def _sums(frame: DataFrame, keys: list[str], *names: str) -> DataFrame:
 
 
 def by_partition(pushes: DataFrame, heads: DataFrame) -> DataFrame:
-    """All that was pushed to each partition, those that got nothing among them."""
+    """All that was pushed to each partition, those that got nothing among them.
+
+    Not the default partition if it never had a message: a queue has it whether it is used or not.
+    """
     keys = ["queue", "partition_id"]
     sums = _sums(pushes, keys, "pushed", "bytes")
-    found = merged(keys, heads.select(*keys, "partition"), sums)
+    used = heads.where((F.col("partition") != _DEFAULT) | (F.col("last_seq") > 0))
+    found = merged(keys, used.select(*keys, "partition"), sums)
     return found.where("partition IS NOT NULL").fillna(0, ["pushed", "bytes"])
 
 
