@@ -192,6 +192,7 @@ def test_a_job_without_the_spark_extra_says_what_to_install(
         (["audit", "--conf", "x"], 2, "write name=value"),
         (["replay", "--lake", "nolake"], 3, "there is no lake at"),
         (["replay", "--lake", "nolake", "--since", "x"], 2, "--since"),
+        (["lake", "verify", "--lake", "nolake"], 3, "there is no lake at"),
         (["load", "nosuch.jsonl", "--queue", "q"], 2, "there is no file nosuch.jsonl"),
         (["load", "stream.toml", "--queue", "q"], 2, "--format"),
         (["stream", "nosuch.toml"], 2, "nosuch.toml cannot be read"),

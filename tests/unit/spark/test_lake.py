@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from queenmq.errors import InvalidRequest
-from queenmq.spark.lake.layout import DataFile, Lake, path_in_table, pruned
+from queenmq.spark.lake.folders import LOCAL, REMOTE, fits, folder_name, working_names
+from queenmq.spark.lake.layout import DataFile, Lake, file_key, path_in_table, pruned
+from queenmq.spark.lake.statistics import statistics
 from queenmq.spark.lake.tally import Tally, add_up, differing
 from queenmq.spark.runtime.failures import reason
 
@@ -63,12 +65,87 @@ def test_what_spark_calls_a_file_leads_back_to_its_name_on_disk() -> None:
         path_in_table(uri, "data-2")
 
 
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("data-1/queue=a%2Fb/day=x/part.parquet", "data-1/queue=a%252Fb/day=x/part.parquet"),
+        ("q=a b'(ü)+&/d=x/part.parquet", "messages/q=a%20b'(ü)+&/d=x/part.parquet"),
+        ("part.parquet", "la%20ke/messages/part.parquet"),
+        ("q=\u2003\x7f/part.parquet", "messages/q=%E2%80%83%7F/part.parquet"),
+    ],
+)
+def test_a_file_is_known_by_the_end_of_the_uri_that_java_writes(path: str, key: str) -> None:
+    assert file_key(Lake.at("/la ke"), path, 4).endswith(key)
+    assert file_key(Lake.at("/la ke"), path, 4).count("/") == 3
+
+
+@pytest.mark.parametrize(
+    ("queue", "folder"),
+    [
+        ("orders", "queue=orders"),
+        ("a/b=c %ü", "queue=a%2Fb%3Dc%20%25%C3%BC"),
+        ("..", "queue=.."),
+        ("~x", "queue=%7Ex"),
+        ("__HIVE_DEFAULT_PARTITION__", "queue=%5F%5FHIVE%5FDEFAULT%5FPARTITION%5F%5F"),
+        ("n" * 249, f"queue={'n' * 249}"),
+    ],
+)
+def test_folders_are_named_as_delta_rs_names_them(queue: str, folder: str) -> None:
+    assert fits(queue) and folder_name(queue) == folder
+
+
+def test_a_name_that_is_too_long_for_a_folder_names_no_column() -> None:
+    assert not fits("ü" * 42)
+    assert folder_name("ü" * 42).startswith("long-") and "=" not in folder_name("ü" * 42)
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "größe", "line\n", "n" * 201, "__HIVE_DEFAULT_PARTITION__"]
+)
+def test_spark_writes_a_digest_for_what_java_may_not_write_as_it_is(name: str) -> None:
+    ((working, queue),) = working_names([name], LOCAL).items()
+    assert queue == name and working.startswith("~") and len(working) == 33
+    assert working_names(["a.b-c_1"], LOCAL) == {"a.b-c_1": "a.b-c_1"}
+    assert working_names(["größe\n"], REMOTE) == {"größe\n": "größe\n"}
+
+
 def test_statistics_are_exact_and_in_utc() -> None:
     late = NOON.astimezone(timezone(timedelta(hours=13)))
-    stats = json.loads(file(first_time=late).stats)
+    bounds = {"seq": (1, 3), "at": (late, NOON), "yes": (False, True), "none": (None, None)}
+    stats = json.loads(statistics(3, bounds, {"seq": 0, "none": 3}))
     assert stats["numRecords"] == 3
-    assert stats["minValues"] == {"xid": 100, "seq": 1, "created_at": "2026-01-31T12:00:00.000000Z"}
-    assert stats["maxValues"]["created_at"] == "2026-01-31T12:00:00.000001Z"
+    assert stats["minValues"] == {"seq": 1, "at": "2026-01-31T12:00:00.000000Z", "yes": False}
+    assert stats["maxValues"] == {"seq": 3, "at": "2026-01-31T12:00:00.000000Z", "yes": True}
+    assert stats["nullCount"] == {"seq": 0, "none": 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "short",
+        "x" * 32,
+        "x" * 33,
+        "x" * 32 + "\U0010ffff" * 9,
+        "x" + "\U0010ffff" * 99,
+        "\U0010ffff" * 40,
+        "x" * 31 + "\ud7ffy",
+        "ü" * 50,
+    ],
+    ids=range(9),
+)
+def test_bounds_of_a_long_text_are_short_and_on_the_right_side(text: str) -> None:
+    stats = json.loads(statistics(1, {"a": (text, text)}, {}))
+    low, high = stats["minValues"]["a"], stats["maxValues"]["a"]
+    assert low.encode() <= text.encode() <= high.encode()
+    assert len(low) <= 32 and (len(high) <= 32 or high == text)
+
+
+@pytest.mark.parametrize(("low", "before"), [(None, None), (5, 6), (None, 1), (900, None)])
+def test_a_file_of_which_nothing_is_known_may_have_anything(
+    low: int | None, before: int | None
+) -> None:
+    assert DataFile("part.parquet", 1, "a", date(2026, 1, 31)).may_have(low, before, "xid")
 
 
 @pytest.mark.parametrize(

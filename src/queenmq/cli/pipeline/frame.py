@@ -106,9 +106,7 @@ def job_command(function: Callable[..., Job]) -> Command:
                 " install both with: pip install 'queenmq[spark]'"
             ) from error
         summary = _run(job, shared, config)
-        _show(summary, shared)
-        if not summary.is_ok:
-            raise typer.Exit(FOUND)
+        show(summary, shared)
 
     return declare(command, own + common, like=function)
 
@@ -146,13 +144,20 @@ def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
                 spark.stop()
 
 
-def _show(summary: Summary, shared: Common) -> None:
+def show(summary: Summary, shared: Common) -> None:
+    """Print a summary, and end with the exit code that belongs to it."""
     out = Output(shared.output)
     if out.is_human:
         from queenmq.cli.pipeline.progress import print_summary
 
         print_summary(summary, is_plan=shared.dry_run)
-        return
+    else:
+        _print_values(summary, shared, out)
+    if not summary.is_ok:
+        raise typer.Exit(FOUND)
+
+
+def _print_values(summary: Summary, shared: Common, out: Output) -> None:
     tables = {
         name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         for name, table in summary.tables.items()

@@ -30,15 +30,20 @@ MANY = 16
 _BUNDLE_BYTES = 1024 * 1024 * 1024
 
 
-def small_files(files: Iterable[DataFile], *, at_least: int) -> Iterator[list[DataFile]]:
-    """Per queue and day the small files, where there are enough of them; oldest days first."""
+def small_files(files: Iterable[DataFile], *, is_thorough: bool) -> Iterator[list[DataFile]]:
+    """Per queue and day the small files, where there are many of them; oldest days first.
+
+    If thorough, also where there are few, and files of release 0.1.0 of any size.
+    """
     groups: dict[tuple[date, str], list[DataFile]] = defaultdict(list)
     for file in files:
-        if file.bytes < SMALL_BYTES:
+        if file.bytes < SMALL_BYTES or (is_thorough and file.is_of_first_layout):
             groups[file.day, file.queue].append(file)
     for key in sorted(groups):
-        if len(groups[key]) >= at_least:
-            yield groups[key]
+        group = groups[key]
+        is_old = is_thorough and any(file.is_of_first_layout for file in group)
+        if is_old or len(group) >= (2 if is_thorough else MANY):
+            yield group
 
 
 def bundles(groups: Iterable[list[DataFile]]) -> Iterator[list[DataFile]]:
@@ -56,7 +61,8 @@ def bundles(groups: Iterable[list[DataFile]]) -> Iterator[list[DataFile]]:
 def compact(spark: SparkSession, table: MessageTable, files: list[DataFile]) -> MessageTable:
     """Replace these files by fewer ones with the same rows."""
     old = read_files(spark, table.lake, files)
-    written = write_files(spark, table.lake, old)
+    queues = {file.queue for file in files}
+    written = write_files(spark, table.lake, old, queues)
     with spark_failures(f"the lake at {table.lake.location} cannot be compacted"):
         before, after = _sums(old), _sums(read_files(spark, table.lake, written))
     if before != after:
@@ -64,7 +70,7 @@ def compact(spark: SparkSession, table: MessageTable, files: list[DataFile]) -> 
             f"the lake at {table.lake.location} was not compacted: the rows of the new files are"
             " not those of the old ones; check the disk"
         )
-    return table.commit(written, removed=files)
+    return table.replace(files, written)
 
 
 def _sums(rows: DataFrame) -> list[tuple[object, ...]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os.path
+import re
+import string
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from urllib.parse import unquote, urlsplit
+from datetime import date, datetime
+from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
 from queenmq.errors import InvalidRequest
@@ -34,12 +36,17 @@ COLUMNS = (
 #: would refuse whole rows for it. So it is left to Spark, and everybody else reads the rest.
 VARIANT = "payload_variant"
 PARTITIONED_BY = ("queue", "day")
-#: The schema of the files, for Spark.
-SPARK_SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in (*COLUMNS, (VARIANT, "variant")))
+#: The columns that are in the files; the log has the others.
+FILE_COLUMNS = tuple(column for column in COLUMNS if column[0] not in PARTITIONED_BY)
 #: Patterns to Spark, and in the path of a table they stop delta-rs, some only when it writes.
 _REFUSED = frozenset("*?{}[]^|%\\")
-#: The columns by which Spark names the folders of files; they mean nothing to readers.
-FOLDERS = ("q", "d")
+#: What Java leaves as it is in the path of a URI.
+_UNQUOTED = frozenset(string.ascii_letters + string.digits + "-_.!~*'():@&=+$,;")
+#: Files of ours lie in folders of this name; files of other writers have no variant.
+_OWN = re.compile(r"data-[0-9a-f]{32}/")
+#: Likewise, of release 0.1.0: their folders are named by other columns, and what the log says of
+#: the columns is not complete, so other readers may pass over rows.
+_FIRST_LAYOUT = re.compile(_OWN.pattern + "q=")
 
 
 @dataclass(frozen=True)
@@ -83,26 +90,33 @@ class Lake:
 
     def for_spark(self, path: str) -> str:
         """A path below the table of messages; with a scheme, whatever Spark's own default is."""
-        return f"{'file:' if self.is_local else ''}{self.messages}/{path}"
+        # The location has none of them, but other writers may name folders as they like.
+        literal = re.sub(r"([*?{}\[\]\\])", r"\\\1", path)
+        return f"{'file:' if self.is_local else ''}{self.messages}/{literal}"
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file of the table: one queue, one day."""
+    """A Parquet file of the table: one queue, one day.
+
+    Another writer may leave out what it knows of the rows. That is None then, and may be anything.
+    """
 
     #: Below the table, as it is called on disk.
     path: str
     bytes: int
     queue: str
     day: date
-    messages: int
-    first_xid: int
-    last_xid: int
-    first_seq: int
-    last_seq: int
-    first_time: datetime
-    last_time: datetime
+    messages: int | None = None
+    first_xid: int | None = None
+    last_xid: int | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    first_time: datetime | None = None
+    last_time: datetime | None = None
     modified_ms: int = 0
+    #: What the log says of the columns, for a file that is added.
+    stats: str | None = None
 
     @property
     def partition_values(self) -> dict[str, str | None]:
@@ -110,28 +124,23 @@ class DataFile:
         return {"queue": self.queue, "day": self.day.isoformat()}
 
     @property
-    def stats(self) -> str:
-        """What lets readers pass over the file."""
-        return json.dumps(
-            {
-                "numRecords": self.messages,
-                "minValues": {
-                    "xid": self.first_xid,
-                    "seq": self.first_seq,
-                    "created_at": _time(self.first_time),
-                },
-                "maxValues": {
-                    "xid": self.last_xid,
-                    "seq": self.last_seq,
-                    "created_at": _time(self.last_time),
-                },
-                "nullCount": {"xid": 0, "seq": 0, "created_at": 0},
-            }
+    def has_variant(self) -> bool:
+        """Whether the file has the payloads as variants, too: only ours do."""
+        return _OWN.match(self.path) is not None
+
+    @property
+    def is_of_first_layout(self) -> bool:
+        """Whether release 0.1.0 wrote it."""
+        return _FIRST_LAYOUT.match(self.path) is not None
+
+    def may_have(
+        self, low: int | datetime | None, before: int | datetime | None, column: str
+    ) -> bool:
+        """Whether values from `low` up to, but without `before` may be in a column."""
+        first, last = getattr(self, f"first_{column}"), getattr(self, f"last_{column}")
+        return (low is None or last is None or last >= low) and (
+            before is None or first is None or first < before
         )
-
-
-def _time(value: datetime) -> str:
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def app_id(queue_id: UUID) -> str:
@@ -148,6 +157,24 @@ def path_in_table(uri: str, folder: str) -> str:
     if not found:
         raise ValueError(f"{uri} is not in {folder}")
     return f"{folder}/{unquote(rest)}"
+
+
+def file_key(lake: Lake, path: str, depth: int) -> str:
+    """The last parts of the URI by which Spark knows a file below the table.
+
+    Not all of it: the beginning depends on the file system.
+    """
+    parts = f"{lake.messages}/{path}".split("/")[-depth:]
+    return "/".join("".join(map(_quoted, part)) for part in parts)
+
+
+def _quoted(character: str) -> str:
+    """A character as Java writes it in a URI."""
+    if character in _UNQUOTED:
+        return character
+    if ord(character) >= 128 and unicodedata.category(character) not in ("Cc", "Zs", "Zl", "Zp"):
+        return character
+    return quote(character, safe="")
 
 
 def pruned(
@@ -167,6 +194,5 @@ def pruned(
         if (names is None or file.queue in names)
         and (since is None or file.day >= since)
         and (until is None or file.day <= until)
-        and file.last_xid >= start
-        and (end is None or file.first_xid < end)
+        and file.may_have(start, end, "xid")
     ]

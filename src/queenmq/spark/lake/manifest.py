@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -18,8 +18,9 @@ from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 from queenmq.clock import unix_ms
 from queenmq.errors import NotFound
 from queenmq.spark.lake.layout import Lake, app_id
-from queenmq.spark.lake.table import create_table, delta_errors, transactions, vacuum
+from queenmq.spark.lake.table import create_table, delta_errors, transactions
 from queenmq.spark.lake.tally import Tally
+from queenmq.spark.lake.vacuuming import vacuum
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,11 +73,20 @@ def append(
             delta,
             _table(rows, start, end),
             mode="append",
+            # Repeated beside an optimization; not if another job has entered the same.
             commit_properties=CommitProperties(
-                app_transactions=transactions(dict.fromkeys(new.values(), end)),
-                max_commit_retries=0,
+                app_transactions=transactions(dict.fromkeys(new.values(), end))
             ),
         )
+
+
+def read_entries(lake: Lake) -> list[dict[str, Any]]:
+    """All rows, without Spark; none where there is no manifest."""
+    with delta_errors(lake, "read"):
+        if not DeltaTable.is_deltatable(lake.manifest):
+            return []
+        rows: list[dict[str, Any]] = DeltaTable(lake.manifest).to_pyarrow_table().to_pylist()
+    return rows
 
 
 def read_manifest(spark: SparkSession, lake: Lake) -> DataFrame:
@@ -88,22 +98,22 @@ def read_manifest(spark: SparkSession, lake: Lake) -> DataFrame:
     return spark.createDataFrame(rows.cast(SCHEMA))
 
 
-def tidy(lake: Lake) -> None:
-    """Make one file of many small ones."""
+def tidy(lake: Lake, *, at_least: int = _FILES_MAX) -> None:
+    """Make one file of many small ones, if there are so many."""
     with delta_errors(lake, "written"):
         if not DeltaTable.is_deltatable(lake.manifest):
             return
         delta = DeltaTable(lake.manifest)
-        if len(delta.file_uris()) >= _FILES_MAX:
+        if len(delta.file_uris()) >= at_least:
             delta.optimize.compact()
 
 
-def clean_up(lake: Lake, hours: int) -> int:
+def clean_up(lake: Lake, hours: int, *, is_dry: bool = False) -> int:
     """Delete files that no version of the last hours refers to; how many."""
     with delta_errors(lake, "cleaned up"):
         if not DeltaTable.is_deltatable(lake.manifest):
             return 0
-        return vacuum(DeltaTable(lake.manifest), hours)
+        return vacuum(DeltaTable(lake.manifest), hours, is_dry=is_dry)
 
 
 def _table(entries: list[Entry], start: int, end: int) -> pa.Table:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import date
+from datetime import date, datetime
+from functools import reduce
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from queenmq.spark.lake.layout import SPARK_SCHEMA, DataFile, Lake, pruned
+from queenmq.spark.lake.layout import (
+    COLUMNS,
+    FILE_COLUMNS,
+    PARTITIONED_BY,
+    VARIANT,
+    DataFile,
+    Lake,
+    file_key,
+    pruned,
+)
 from queenmq.spark.lake.table import MessageTable, open_table
 from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_VARIANT = (VARIANT, "variant")
 #: Bits of a checksum that are summed up at a time.
 _HALF = 30
 
@@ -25,14 +36,16 @@ def read_messages(
     queues: Collection[str] | None = None,
     since: date | None = None,
     until: date | None = None,
+    version: int | datetime | None = None,
 ) -> DataFrame:
     """All messages of a lake, or those of some queues and days (both included).
 
     Naming queues and days passes over files that a filter would have to open. A lake that is empty
-    gives no rows; where there is none, that is an error. Give a table that `open_table` opened to
-    read the version whose positions were asked for.
+    gives no rows; where there is none, that is an error. `version` is one of before, by its number
+    or the time at which it was the newest. Give a table that `open_table` opened to read the
+    version whose positions were asked for.
     """
-    table = lake if isinstance(lake, MessageTable) else open_table(_lake(lake))
+    table = lake if isinstance(lake, MessageTable) else open_table(_lake(lake), version)
     files = pruned(table.files(), queues=queues, since=since, until=until)
     rows = read_files(spark, table.lake, files)
     if queues is not None:
@@ -49,21 +62,60 @@ def archived_until(lake: str | Lake | MessageTable, queue_ids: Iterable[UUID]) -
     return {queue_id: table.position(queue_id) for queue_id in queue_ids}
 
 
+def _ddl(columns: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns)
+
+
 def _lake(place: str | Lake) -> Lake:
     return place if isinstance(place, Lake) else Lake.at(place)
 
 
 def read_files(spark: SparkSession, lake: Lake, files: Iterable[DataFile]) -> DataFrame:
-    """The rows of these files."""
-    return read_paths(spark, lake, [file.path for file in files])
-
-
-def read_paths(spark: SparkSession, lake: Lake, paths: Collection[str]) -> DataFrame:
-    """The rows of files or folders below the table."""
-    if not paths:
-        return spark.createDataFrame([], SPARK_SCHEMA)
+    """The rows of these files. Queue and day are those of the log, as Delta's protocol has it."""
+    listed = list(files)
+    if not listed:
+        return spark.createDataFrame([], _ddl((*COLUMNS, _VARIANT)))
     with spark_failures(f"the lake at {lake.location} cannot be read"):
-        return spark.read.schema(SPARK_SCHEMA).parquet(*map(lake.for_spark, paths))
+        parts = [
+            _read_paths(spark, lake, paths, has_variant=has_variant)
+            for has_variant in (True, False)
+            if (paths := [file.path for file in listed if file.has_variant is has_variant])
+        ]
+        rows = reduce(lambda one, other: one.unionByName(other), parts)
+        return _add_values_of_log(spark, lake, rows, listed)
+
+
+def _read_paths(
+    spark: SparkSession, lake: Lake, paths: Collection[str], *, has_variant: bool
+) -> DataFrame:
+    """The columns that are in the files, and the place of each file."""
+    from pyspark.sql import functions as F
+
+    kinds = (*FILE_COLUMNS, _VARIANT) if has_variant else FILE_COLUMNS
+    rows = spark.read.schema(_ddl(kinds)).parquet(*map(lake.for_spark, paths))
+    if not has_variant:
+        # Other writers drop it. Where we wrote it, it is shredded, so it is read as it is.
+        rows = rows.withColumn(VARIANT, F.try_parse_json("payload"))
+    return rows.withColumn("file_path", F.col("_metadata.file_path"))
+
+
+def _add_values_of_log(
+    spark: SparkSession, lake: Lake, rows: DataFrame, files: list[DataFile]
+) -> DataFrame:
+    """Queue and day of each row. A row whose file cannot be found fails the query."""
+    from pyspark.sql import functions as F
+
+    depth = max(file.path.count("/") for file in files) + 1
+    values = [(file_key(lake, file.path, depth), file.queue, file.day, True) for file in files]
+    log = spark.createDataFrame(values, "file_key string, queue string, day date, is_known boolean")
+    known = rows.withColumn("file_key", F.substring_index("file_path", "/", -depth)).join(
+        F.broadcast(log), "file_key", "left"
+    )
+    unknown = F.raise_error(F.concat(F.lit("the log does not know "), "file_path"))
+    checked = {name: F.when(F.col("is_known"), F.col(name)) for name in PARTITIONED_BY}
+    return known.withColumns(
+        {name: value.otherwise(unknown) for name, value in checked.items()}
+    ).select(*(name for name, _ in COLUMNS), VARIANT)
 
 
 def row_checksum() -> Column:

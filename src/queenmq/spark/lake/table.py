@@ -1,7 +1,8 @@
 """The Delta table of messages, through delta-rs: its files, its positions, and its commits.
 
-A commit names the version it was made from and is refused if there is a newer one. So a writer that
-does not know of another one cannot add anything twice.
+Others may write to it at the same time. A commit that adds files is repeated on top of what they
+did, unless it moved the same positions: so a writer that does not know of another one cannot add
+anything twice. A commit that replaces files is repeated only while all of them are still there.
 """
 
 from __future__ import annotations
@@ -22,10 +23,16 @@ from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
 from queenmq.clock import unix_ms
-from queenmq.errors import Conflict, NotFound, StorageUnavailable
+from queenmq.errors import Conflict, NotFound, StorageRejected, StorageUnavailable
 from queenmq.spark.lake.layout import COLUMNS, PARTITIONED_BY, DataFile, Lake, app_id
+from queenmq.spark.lake.vacuuming import remove_empty_folders, vacuum
 from queenmq.spark.sink.digests import digest_texts
 
+#: How often a commit is repeated on top of those of others.
+_RETRIES = 15
+#: What a table may ask of its readers: what concerns the log, which delta-rs reads, and types that
+#: our columns do not have.
+_READER_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"})
 _EPOCH = datetime.fromtimestamp(0, UTC)
 #: Where the log keeps the database whose messages these are, and the mark noted there last.
 _DATABASE = "queen-archive/database"
@@ -71,7 +78,28 @@ class MessageTable:
     def files(self) -> list[DataFile]:
         """All files of this version."""
         rows = pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
+        if any(row["partition.queue"] is None or row["partition.day"] is None for row in rows):
+            raise StorageRejected(
+                f"the lake at {self.lake.location} has rows without a queue or a day, which another"
+                " writer has added; delete them"
+            )
         return [_data_file(row) for row in rows]
+
+    def missing_files(self) -> list[str]:
+        """Files of this version that are not where they should be."""
+        found: list[str] = self._delta.repair(dry_run=True)["files_removed"]
+        return sorted(map(unquote, found))
+
+    def history(self, limit: int) -> list[dict[str, Any]]:
+        """The last commits, newest first: `version`, `time` and `operation`."""
+        return [
+            {
+                "version": entry["version"],
+                "time": datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat(),
+                "operation": entry.get("operation", "unknown"),
+            }
+            for entry in self._delta.history(limit)
+        ]
 
     def position(self, queue_id: UUID) -> int:
         """The queue's messages of all transactions below are in this version."""
@@ -93,48 +121,59 @@ class MessageTable:
         self,
         added: Sequence[DataFile],
         *,
-        removed: Sequence[DataFile] = (),
         positions: Mapping[UUID, int] | None = None,
         origin: Origin | None = None,
     ) -> MessageTable:
-        """Add files, remove others and move positions, all at once; the table as it is then.
-
-        Files that replace others hold the same rows, and the log says so.
-        """
-        is_change = not removed
-        actions: list[AddAction | RemoveAction] = [
-            *(_addition(file, is_change=is_change) for file in added),
-            *map(_removal, removed),
-        ]
+        """Add files and move positions, all at once; the table as it is then."""
         notes = transactions(positions or {})
         if origin is not None:
             notes += [Transaction(_DATABASE, origin.database), Transaction(_MARK, origin.mark)]
+        self._write(
+            [_addition(file, is_change=True) for file in added],
+            CommitProperties(app_transactions=notes, max_commit_retries=_RETRIES),
+        )
+        return open_table(self.lake)
+
+    def replace(self, removed: Sequence[DataFile], added: Sequence[DataFile]) -> MessageTable:
+        """Put files in the place of others that hold the same rows; the log says so."""
+        actions: list[AddAction | RemoveAction] = [
+            *(_addition(file, is_change=False) for file in added),
+            *map(_removal, removed),
+        ]
+        # delta-rs would not notice that another writer has replaced the same files.
+        once = CommitProperties(max_commit_retries=0)
+        table = self
+        for _ in range(_RETRIES):
+            with contextlib.suppress(Conflict):
+                table._write(actions, once)
+                return open_table(self.lake)
+            table = open_table(self.lake)
+            if not {file.path for file in removed} <= {file.path for file in table.files()}:
+                break
+        raise Conflict(
+            f"another writer has changed files of the lake at {self.lake.location} that were to be"
+            " replaced, so they were left alone; run the job again"
+        )
+
+    def _write(
+        self, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties
+    ) -> None:
         with delta_errors(self.lake, "written"):
             self._delta.create_write_transaction(
-                actions,
+                list(actions),
                 "append",
                 self._delta.schema(),
                 partition_by=list(PARTITIONED_BY),
-                commit_properties=CommitProperties(app_transactions=notes, max_commit_retries=0),
+                commit_properties=properties,
             )
-        return open_table(self.lake)
 
-    def vacuum(self, hours: int) -> int:
+    def vacuum(self, hours: int, *, is_dry: bool = False) -> int:
         """Delete files that no version of the last hours refers to; how many."""
         with delta_errors(self.lake, "cleaned up"):
-            found = vacuum(self._delta, hours)
-        if self.lake.is_local:
-            _remove_empty_folders(self.lake.messages)
+            found = vacuum(self._delta, hours, is_dry=is_dry)
+        if self.lake.is_local and not is_dry:
+            remove_empty_folders(self.lake.messages)
         return found
-
-
-def vacuum(delta: DeltaTable, hours: int) -> int:
-    """Also files that no version ever knew: those of jobs that were killed."""
-    return len(
-        delta.vacuum(
-            retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True
-        )
-    )
 
 
 def transactions(positions: Mapping[UUID, int]) -> list[Transaction]:
@@ -142,15 +181,30 @@ def transactions(positions: Mapping[UUID, int]) -> list[Transaction]:
     return [Transaction(app_id(queue), xid) for queue, xid in positions.items()]
 
 
-def open_table(lake: Lake) -> MessageTable:
-    """The newest version."""
+def open_table(lake: Lake, version: int | datetime | None = None) -> MessageTable:
+    """The newest version, or one of before."""
     with delta_errors(lake, "read"):
         try:
-            return MessageTable(lake, DeltaTable(lake.messages))
+            delta = DeltaTable(lake.messages)
+            _check_features(lake, delta)
+            if version is not None:
+                delta.load_as_version(version)
+            return MessageTable(lake, delta)
         except TableNotFoundError:
             raise NotFound(
                 f"there is no lake at {lake.location}; make one with `queen pipeline archive`"
             ) from None
+
+
+def _check_features(lake: Lake, delta: DeltaTable) -> None:
+    """Refuse a table that has to be read in a way that we cannot."""
+    unknown = sorted(set(delta.protocol().reader_features or ()) - _READER_FEATURES)
+    if unknown or delta.protocol().min_reader_version == 2:
+        names = ", ".join(unknown) or "columnMapping"
+        raise StorageRejected(
+            f"the lake at {lake.location} uses {names}, which another writer has switched on and"
+            " this version cannot read; rewrite the table without it"
+        )
 
 
 def find_table(lake: Lake) -> MessageTable | None:
@@ -203,7 +257,7 @@ def _addition(file: DataFile, *, is_change: bool) -> AddAction:
         partition_values=file.partition_values,
         modification_time=file.modified_ms,
         data_change=is_change,
-        stats=file.stats,
+        stats=file.stats or "",
     )
 
 
@@ -218,13 +272,13 @@ def _data_file(row: Mapping[str, Any]) -> DataFile:
         bytes=row["size_bytes"],
         queue=row["partition.queue"],
         day=row["partition.day"],
-        messages=row["num_records"],
-        first_xid=row["min.xid"],
-        last_xid=row["max.xid"],
-        first_seq=row["min.seq"],
-        last_seq=row["max.seq"],
-        first_time=row["min.created_at"],
-        last_time=row["max.created_at"],
+        messages=row.get("num_records"),
+        first_xid=row.get("min.xid"),
+        last_xid=row.get("max.xid"),
+        first_seq=row.get("min.seq"),
+        last_seq=row.get("max.seq"),
+        first_time=row.get("min.created_at"),
+        last_time=row.get("max.created_at"),
         modified_ms=_milliseconds(row["modification_time"]),
     )
 
@@ -233,11 +287,3 @@ def _milliseconds(value: int | datetime) -> int:
     if isinstance(value, int):
         return value
     return int((value - _EPOCH).total_seconds() * 1000)
-
-
-def _remove_empty_folders(path: str) -> None:
-    for folder, folders, files in os.walk(path, topdown=False):
-        if not files and folder != path and "_delta_log" not in folder:
-            with contextlib.suppress(OSError):  # a folder is left in it
-                os.rmdir(folder)
-            del folders[:]

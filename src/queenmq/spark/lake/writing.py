@@ -7,19 +7,23 @@ them, is read back from the folder: that holds on every file system that Spark c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from queenmq.spark.lake.folders import LOCAL, NO_VALUE, REMOTE, folder_name, working_names
 from queenmq.spark.lake.layout import (
     COLUMNS,
-    FOLDERS,
+    FILE_COLUMNS,
+    PARTITIONED_BY,
     VARIANT,
     DataFile,
     Lake,
     path_in_table,
 )
-from queenmq.spark.lake.reading import read_paths
+from queenmq.spark.lake.statistics import TEXT_MAX, statistics
 from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
@@ -28,10 +32,14 @@ if TYPE_CHECKING:
 #: A file is cut there; more than memory likes to sort is never needed.
 FILE_ROWS = 1_000_000
 _MICROSECONDS_A_DAY = 86_400_000_000
-#: Spark writes times in a form that nobody else does, unless it is told otherwise.
-_SETTINGS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-#: Longer names, with everything escaped, might not fit into the name of a folder.
-_NAME_BYTES = 80
+_SETTINGS = {
+    # Spark writes times in a form that nobody else does, unless it is told otherwise.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # polars opens no file that calls a column a variant. Spark reads it without.
+    "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
+}
+#: What is read back of new files: all but the variant.
+_SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS)
 
 
 def as_rows_of_lake(messages: DataFrame) -> DataFrame:
@@ -44,62 +52,101 @@ def as_rows_of_lake(messages: DataFrame) -> DataFrame:
     ).select(*(name for name, _ in COLUMNS), VARIANT)
 
 
-def write_files(spark: SparkSession, lake: Lake, rows: DataFrame) -> list[DataFile]:
-    """Write rows of a lake into a new folder; the files that are there then."""
+def write_files(
+    spark: SparkSession, lake: Lake, rows: DataFrame, queues: Collection[str]
+) -> list[DataFile]:
+    """Write rows of these queues into a new folder; the files that are there then."""
     folder = f"data-{uuid4().hex}"
-    laid_out = rows.withColumns(dict(zip(FOLDERS, _folder_names(), strict=True)))
-    ordered = laid_out.hint("rebalance", *FOLDERS).sortWithinPartitions(
-        *FOLDERS, "partition_id", "seq"
+    plain = LOCAL if lake.is_local else REMOTE
+    laid_out = rows.withColumn("queue", _working_name(plain))
+    ordered = laid_out.hint("rebalance", *PARTITIONED_BY).sortWithinPartitions(
+        *PARTITIONED_BY, "partition_id", "seq"
     )
     with (
         spark_failures(f"messages cannot be written to the lake at {lake.location}"),
         _settings(spark, _SETTINGS),
     ):
-        ordered.write.partitionBy(*FOLDERS).options(
+        ordered.write.partitionBy(*PARTITIONED_BY).options(
             compression="zstd", maxRecordsPerFile=str(FILE_ROWS)
         ).parquet(lake.for_spark(folder))
-        return _files(spark, lake, folder)
+        files = _files(spark, lake, folder, working_names(queues, plain))
+    return _rename_folders(lake, folder, files) if lake.is_local else files
 
 
-def _folder_names() -> tuple[Column, Column]:
-    """Names that any file system takes; Spark escapes what is special in them.
-
-    Readers take the queue from the rows, so the folder may be a digest: of a long name; of one that
-    is not ASCII, which Java does not always write as it is; and of one with a closing brace, which
-    Spark does not escape, but takes for a pattern when it reads.
-    """
+def _working_name(plain: str) -> Column:
+    """What `folders.working_names` says, for the rows."""
     from pyspark.sql import functions as F
 
     name = F.col("queue")
-    is_plain = name.rlike(f"^[ -|]{{1,{_NAME_BYTES}}}$")
-    return F.when(is_plain, name).otherwise(F.concat(F.lit("~"), F.md5(name))), F.col("day")
+    is_plain = name.rlike(rf"\A{plain}\z") & (name != NO_VALUE)
+    return F.when(is_plain, name).otherwise(F.concat(F.lit("~"), F.md5(name)))
 
 
-def _files(spark: SparkSession, lake: Lake, folder: str) -> list[DataFile]:
+def _files(
+    spark: SparkSession, lake: Lake, folder: str, names: Mapping[str, str]
+) -> list[DataFile]:
+    """What is in a folder, with the bounds of each column."""
     from pyspark.sql import functions as F
 
     file = F.col("_metadata")
+    place = lake.for_spark(folder)
     found = (
-        read_paths(spark, lake, [folder])
+        spark.read.schema(_SCHEMA)
+        .option("basePath", place)
+        .parquet(place)
         .groupBy(
             file["file_path"].alias("uri"),
             file["file_size"].alias("bytes"),
             F.unix_millis(file["file_modification_time"]).alias("modified_ms"),
-            "queue",
-            "day",
+            *PARTITIONED_BY,
         )
-        .agg(
-            F.count("*").alias("messages"),
-            F.min("xid").alias("first_xid"),
-            F.max("xid").alias("last_xid"),
-            F.min("seq").alias("first_seq"),
-            F.max("seq").alias("last_seq"),
-            F.min("created_at").alias("first_time"),
-            F.max("created_at").alias("last_time"),
-        )
+        .agg(F.count("*").alias("messages"), *_measures())
     )
-    rows = found.toArrow().to_pylist()
-    return [DataFile(path=path_in_table(row.pop("uri"), folder), **row) for row in rows]
+    return [_data_file(row, folder, names) for row in found.toArrow().to_pylist()]
+
+
+def _measures() -> Iterator[Column]:
+    from pyspark.sql import functions as F
+
+    for name, _ in FILE_COLUMNS:
+        # Payloads may be large. They begin like JSON, so a few letters are enough.
+        value = F.substring(name, 1, TEXT_MAX + 1) if name == "payload" else F.col(name)
+        yield F.min(value).alias(f"low_{name}")
+        yield F.max(value).alias(f"high_{name}")
+        yield F.count_if(F.col(name).isNull()).alias(f"nulls_{name}")
+
+
+def _data_file(row: Mapping[str, Any], folder: str, names: Mapping[str, str]) -> DataFile:
+    bounds = {name: (row[f"low_{name}"], row[f"high_{name}"]) for name, _ in FILE_COLUMNS}
+    return DataFile(
+        path=path_in_table(row["uri"], folder),
+        bytes=row["bytes"],
+        queue=names[row["queue"]],
+        day=row["day"],
+        messages=row["messages"],
+        first_xid=row["low_xid"],
+        last_xid=row["high_xid"],
+        first_seq=row["low_seq"],
+        last_seq=row["high_seq"],
+        first_time=row["low_created_at"],
+        last_time=row["high_created_at"],
+        modified_ms=row["modified_ms"],
+        stats=statistics(row["messages"], bounds, {name: row[f"nulls_{name}"] for name in bounds}),
+    )
+
+
+def _rename_folders(lake: Lake, folder: str, files: list[DataFile]) -> list[DataFile]:
+    """Give each queue's folder its name, which Spark and Java cannot always write."""
+    home = f"{lake.messages}/{folder}"
+    moved = []
+    for file in files:
+        _, old, *rest = file.path.split("/")
+        new = folder_name(file.queue)
+        with contextlib.suppress(FileNotFoundError):  # the queue has several files
+            if old != new:
+                os.rename(f"{home}/{old}", f"{home}/{new}")
+        moved.append(replace(file, path="/".join([folder, new, *rest])))
+    return moved
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import InputPartition
 from queenmq.errors import NotFound, StorageUnavailable
 from queenmq.spark.database.connection import Database
 from queenmq.spark.database.sql_text import load
-from queenmq.spark.lake.layout import DataFile, Lake
+from queenmq.spark.lake.layout import COLUMNS, DataFile, Lake
 from queenmq.spark.source.options import ReadOptions, Scope
 from queenmq.spark.source.planning import TASK_BYTES, Queues, find_partitions
 from queenmq.spark.source.schema import stored_names, typed_batches
@@ -32,6 +32,17 @@ from queenmq.spark.source.selection import Selection
 
 if TYPE_CHECKING:
     from queenmq.spark.lake.table import MessageTable
+
+
+_KINDS = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+}
+#: Of the table, whichever types the files of a writer have.
+_SCHEMA = pa.schema([(name, _KINDS[kind]) for name, kind in COLUMNS])
 
 
 @dataclass(frozen=True)
@@ -72,23 +83,26 @@ class RowFilter:
 
     def may_be_in(self, file: DataFile) -> bool:
         """Whether a file may hold such rows, by what its table knows of it."""
+        seq_before = None if self.seq_to is None else self.seq_to + 1
         return (
-            file.last_xid >= self.start
-            and (self.end is None or file.first_xid < self.end)
-            and (self.seq_from is None or file.last_seq >= self.seq_from)
-            and (self.seq_to is None or file.first_seq <= self.seq_to)
-            and (self.time_from is None or file.last_time >= self.time_from)
-            and (self.time_before is None or file.first_time < self.time_before)
+            file.may_have(self.start, self.end, "xid")
+            and file.may_have(self.seq_from, seq_before, "seq")
+            and file.may_have(self.time_from, self.time_before, "time")
         )
 
 
 @dataclass
 class ArchiveSplit(InputPartition):
-    """One task: some files."""
+    """One task: some files, each with its queue, which the log knows and not the file."""
 
     lake: Lake
-    paths: tuple[str, ...]
+    files: tuple[tuple[str, str], ...]
     rows: RowFilter
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the files are, below the table."""
+        return tuple(path for path, _ in self.files)
 
 
 @dataclass(frozen=True)
@@ -150,9 +164,9 @@ class Archive:
         # A queue that is there belongs where it is now, one that is not where it was.
         of_gone = replace(rows, namespace=scope.namespace, task=scope.task)
         return [
-            ArchiveSplit(self._table.lake, paths, filter)
+            ArchiveSplit(self._table.lake, files, filter)
             for queues, filter in ((found.archived, rows), (found.gone, of_gone))
-            for paths in _tasks(
+            for files in _tasks(
                 file for file in self._files if file.queue in queues and filter.may_be_in(file)
             )
         ]
@@ -184,11 +198,8 @@ def row_filter(
 def read_archive(split: ArchiveSplit, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a task, some at a time."""
     try:
-        system, home = _file_system(split.lake)
-        paths = [f"{home}/{path}" for path in split.paths]
-        files = ds.dataset(paths, format="parquet", filesystem=system)
         # Read one after the other: a task has one core.
-        for batch in files.to_batches(
+        for batch in _dataset(split).to_batches(
             columns=stored_names(options), filter=split.rows.expression(), use_threads=False
         ):
             if batch.num_rows:
@@ -201,6 +212,17 @@ def read_archive(split: ArchiveSplit, options: ReadOptions) -> Iterator[pa.Recor
         ) from error
 
 
+def _dataset(split: ArchiveSplit) -> ds.Dataset:
+    """The files with the values that the log has for them."""
+    system, home = _file_system(split.lake)
+    kind = ds.ParquetFileFormat()
+    files = [
+        kind.make_fragment(f"{home}/{path}", system, pc.field("queue") == queue)
+        for path, queue in split.files
+    ]
+    return ds.FileSystemDataset(files, _SCHEMA, kind, system)
+
+
 def _file_system(lake: Lake) -> tuple[FileSystem, str]:
     if lake.is_local:
         return LocalFileSystem(), lake.messages
@@ -208,18 +230,18 @@ def _file_system(lake: Lake) -> tuple[FileSystem, str]:
     return system, path
 
 
-def _tasks(files: Iterable[DataFile]) -> Iterator[tuple[str, ...]]:
-    """Files together until they are large enough for a task."""
-    paths: list[str] = []
+def _tasks(files: Iterable[DataFile]) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Files together until they are large enough for a task, by path and queue."""
+    some: list[tuple[str, str]] = []
     size = 0
     for file in sorted(files, key=lambda file: (file.queue, file.day, file.path)):
-        if paths and size + file.bytes > TASK_BYTES:
-            yield tuple(paths)
-            paths, size = [], 0
-        paths.append(file.path)
+        if some and size + file.bytes > TASK_BYTES:
+            yield tuple(some)
+            some, size = [], 0
+        some.append((file.path, file.queue))
         size += file.bytes
-    if paths:
-        yield tuple(paths)
+    if some:
+        yield tuple(some)
 
 
 def _look_up(database: Database, scope: Scope) -> list[dict[str, Any]]:

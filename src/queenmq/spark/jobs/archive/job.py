@@ -8,6 +8,7 @@ from the log: files without a commit are never seen, a commit that was not verif
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections import defaultdict
@@ -16,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from queenmq.errors import StorageRejected
+from queenmq.errors import Conflict, StorageRejected
 from queenmq.spark.jobs.archive.batches import Batch, next_batch
 from queenmq.spark.jobs.archive.check import Finding, check
 from queenmq.spark.jobs.archive.store import ArchiveStore
@@ -111,8 +112,8 @@ class ArchiveJob:
         return Summary("archive", figures, {"queues": Table(("queue", "messages"), sorted(rows))})
 
     def _small_files(self, table: MessageTable) -> list[list[Any]]:
-        least = 2 if self._options.compact else compaction.MANY
-        return list(compaction.small_files(table.files(), at_least=least))
+        is_thorough = self._options.compact
+        return list(compaction.small_files(table.files(), is_thorough=is_thorough))
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Archive what there is; with an interval, until somebody asks to stop."""
@@ -220,7 +221,10 @@ class _Run:
         # Nothing of these queues waits below the start, so whoever verifies need not look there.
         self._store.advance(self._lake, self._options.lake.location, batch.queues, batch.start)
         files = write_files(
-            self._spark, self._options.lake, as_rows_of_lake(self._live(batch, queues))
+            self._spark,
+            self._options.lake,
+            as_rows_of_lake(self._live(batch, queues)),
+            [queues[key] for key in batch.queues],
         )
         found = {file.queue for file in files}
         batch = replace(batch, queues=tuple(key for key in batch.queues if queues[key] in found))
@@ -233,8 +237,8 @@ class _Run:
         self.totals.commits += 1
         self.totals.files += len(files)
         for file in files:
-            self.totals.messages += file.messages
-            self.totals.queues[file.queue] += file.messages
+            self.totals.messages += file.messages or 0
+            self.totals.queues[file.queue] += file.messages or 0
         self._tell("verifying")
         self._verify(batch, queues)
 
@@ -289,13 +293,16 @@ class _Run:
 
     def _tidy(self) -> None:
         """Compact, and delete what nothing refers to."""
-        least = 2 if self._options.compact else compaction.MANY
-        groups = list(compaction.small_files(self._table.files(), at_least=least))
+        is_thorough = self._options.compact
+        groups = list(compaction.small_files(self._table.files(), is_thorough=is_thorough))
         for files in compaction.bundles(groups):
             self._progress.tell("compacting")
             self._store.check_lock(self._lake)
-            self._table = compaction.compact(self._spark, self._table, files)
-            self.totals.compacted += len(files)
+            # Files that another writer has replaced meanwhile are left to it.
+            with contextlib.suppress(Conflict):
+                self._table = compaction.compact(self._spark, self._table, files)
+                self.totals.compacted += len(files)
+        self._table = open_table(self._options.lake)
         manifest.tidy(self._options.lake)
         if self._options.vacuum_hours is not None:
             self._progress.tell("removing files that are not needed any more")
