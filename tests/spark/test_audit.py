@@ -20,7 +20,7 @@ from queenmq.spark.jobs.audit.job import Audit
 from queenmq.spark.jobs.choice import Choice
 from queenmq.spark.jobs.job import Silent, Summary
 from queenmq.spark.lake import Lake
-from queenmq.spark.lake.layout import SPARK_SCHEMA
+from queenmq.spark.lake.layout import FILE_COLUMNS, VARIANT
 from queenmq.spark.lake.table import open_table
 from tests.isolation.sessions import Want, ack, acks_of, pop
 from tests.support.archive import run_archive
@@ -290,7 +290,9 @@ def test_a_lake_that_changed_is_found_also_when_the_live_messages_are_gone(
     feed.execute("DELETE FROM queen.messages")
     (file,) = open_table(Lake.at(lake)).files()
     path = f"{lake}/messages/{file.path}"
-    rows = spark.read.schema(SPARK_SCHEMA).parquet(path)
+    columns = (*FILE_COLUMNS, (VARIANT, "variant"))
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
+    rows = spark.read.schema(schema).parquet(path)
     one = (F.col("partition") == "changed") & (F.col("seq") == 2)
     if fault == "twice":
         rows = rows.unionAll(rows.where(one))

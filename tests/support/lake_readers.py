@@ -108,7 +108,8 @@ def compare_readers(spark: SparkSession, place: str, rows: list[Row]) -> None:
 
 
 def _text(row: Row) -> str:
-    return repr([row[name] for name, _ in COLUMNS])
+    moment = row["created_at"].astimezone(UTC)
+    return repr([moment, *(row[name] for name, _ in COLUMNS if name != "created_at")])
 
 
 def live_rows(feed: Feed) -> list[Row]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from queenmq.errors import InvalidRequest
+from queenmq.errors import InvalidRequest, StorageRejected
 from queenmq.spark.lake.folders import LOCAL, REMOTE, fits, folder_name, working_names
-from queenmq.spark.lake.layout import DataFile, Lake, file_key, path_in_table, pruned
+from queenmq.spark.lake.layout import DataFile, Lake, file_key, file_keys, path_in_table, pruned
 from queenmq.spark.lake.statistics import statistics
 from queenmq.spark.lake.tally import Tally, add_up, differing
 from queenmq.spark.runtime.failures import reason
@@ -77,6 +77,17 @@ def test_what_spark_calls_a_file_leads_back_to_its_name_on_disk() -> None:
 def test_a_file_is_known_by_the_end_of_the_uri_that_java_writes(path: str, key: str) -> None:
     assert file_key(Lake.at("/la ke"), path, 4).endswith(key)
     assert file_key(Lake.at("/la ke"), path, 4).count("/") == 3
+
+
+def test_files_that_cannot_be_told_apart_are_refused() -> None:
+    lake = Lake.at("/lake")
+    plain, deep = file("x.parquet"), file("data-1/x.parquet")
+    assert file_keys(lake, [plain, deep]) == (
+        2,
+        {"messages/x.parquet": plain, "data-1/x.parquet": deep},
+    )
+    with pytest.raises(StorageRejected, match="cannot be told apart"):
+        file_keys(lake, [plain, file("messages/x.parquet")])
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,8 @@ def test_vacuum_keeps_what_a_reader_or_a_running_job_needs(lake: Lake) -> None:
     table = open_table(lake).commit([_file(lake, 1)]).commit([_file(lake, 2)])
     old = [Path(lake.messages, file.path) for file in table.files()]
     upkeep.optimize(lake)
+    for path in old:
+        _age(path, hours=1000)
     young, stray = _file(lake, 3), _file(lake, 4)
     _age(Path(lake.messages, stray.path), hours=25)
     summary = upkeep.vacuum(lake, 168)

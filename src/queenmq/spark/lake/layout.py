@@ -6,13 +6,13 @@ import os.path
 import re
 import string
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
-from queenmq.errors import InvalidRequest
+from queenmq.errors import InvalidRequest, StorageRejected
 
 #: Name and type, in the words of both Delta and Spark.
 COLUMNS = (
@@ -159,11 +159,24 @@ def path_in_table(uri: str, folder: str) -> str:
     return f"{folder}/{unquote(rest)}"
 
 
-def file_key(lake: Lake, path: str, depth: int) -> str:
-    """The last parts of the URI by which Spark knows a file below the table.
+def file_keys(lake: Lake, files: Sequence[DataFile]) -> tuple[int, dict[str, DataFile]]:
+    """How many of the last parts of the URI by which Spark knows a file tell it apart; the files by
+    these parts.
 
     Not all of it: the beginning depends on the file system.
     """
+    depth = max(file.path.count("/") for file in files) + 1
+    keys = {file_key(lake, file.path, depth): file for file in files}
+    if len(keys) < len(files):
+        raise StorageRejected(
+            f"the lake at {lake.location} has files that cannot be told apart, which another writer"
+            " has named; run `queen pipeline lake optimize --z-order`"
+        )
+    return depth, keys
+
+
+def file_key(lake: Lake, path: str, depth: int) -> str:
+    """The last parts of the URI by which Spark knows a file below the table."""
     parts = f"{lake.messages}/{path}".split("/")[-depth:]
     return "/".join("".join(map(_quoted, part)) for part in parts)
 

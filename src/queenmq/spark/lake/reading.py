@@ -15,7 +15,7 @@ from queenmq.spark.lake.layout import (
     VARIANT,
     DataFile,
     Lake,
-    file_key,
+    file_keys,
     pruned,
 )
 from queenmq.spark.lake.table import MessageTable, open_table
@@ -105,8 +105,8 @@ def _add_values_of_log(
     """Queue and day of each row. A row whose file cannot be found fails the query."""
     from pyspark.sql import functions as F
 
-    depth = max(file.path.count("/") for file in files) + 1
-    values = [(file_key(lake, file.path, depth), file.queue, file.day, True) for file in files]
+    depth, keys = file_keys(lake, files)
+    values = [(key, file.queue, file.day, True) for key, file in keys.items()]
     log = spark.createDataFrame(values, "file_key string, queue string, day date, is_known boolean")
     known = rows.withColumn("file_key", F.substring_index("file_path", "/", -depth)).join(
         F.broadcast(log), "file_key", "left"
