@@ -150,6 +150,21 @@ async def test_a_full_queue_refuses_the_write_and_nothing_stays(
     assert await staged(database) == 0
 
 
+async def test_a_batch_that_is_too_large_is_refused_before_it_is_published(
+    spark: SparkSession, database_url: str, database: asyncpg.Connection
+) -> None:
+    # Two tasks of ten rows: each fits, together they do not. Then one that does not fit.
+    rows = numbers(spark, 20).repartition(2)
+    with pytest.raises(Exception, match="20 messages or more, and option maxBatchMessages is 19"):
+        write(rows, database_url, queue="q", maxBatchMessages="19")
+    with pytest.raises(PythonException, match="bytes or more, and option maxBatchBytes is 100"):
+        write(rows, database_url, queue="q", maxBatchBytes="100")
+    assert await stored(database, "q") == []
+    assert await staged(database) == 0
+    write(rows, database_url, queue="q", maxBatchMessages="20")
+    assert len(await stored(database, "q")) == 20
+
+
 async def test_a_waiting_consumer_is_woken(
     spark: SparkSession, database_url: str, start_broker: Callable[..., BrokerProcess]
 ) -> None:

@@ -52,6 +52,9 @@ class MessageStore(Protocol):
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         """The partitions whose row another transaction holds."""
 
+    async def find_publishing(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        """The partitions whose row a publication of Spark holds: pushes are queued behind it."""
+
     async def find_busy_cursors(self, keys: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
         """The (partition, group) pairs whose cursor another transaction holds."""
 

@@ -62,6 +62,9 @@ class ScriptedStore:
         count = len(call.refs)
         return Pushed(["id"] * count, "q" * count, None)
 
+    async def find_publishing(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        return set()
+
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         return {_ref(PartitionKey("orders", "held")).partition_id} & set(partition_ids)
 

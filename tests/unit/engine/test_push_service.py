@@ -139,6 +139,9 @@ class ScriptedStore:
         self.stored += items.payloads
         return Pushed(["id"] * len(call.refs), "q" * len(call.refs), None)
 
+    async def find_publishing(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        return set()
+
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         return {make_ref("held").partition_id} & set(partition_ids)
 

@@ -108,3 +108,16 @@ def test_names_at_their_bounds() -> None:
     assert name_problem("x" * 255) is None
     assert name_problem("é" * 255) is None
     assert name_problem("a\x00b") == "contains a NUL character"
+
+
+def test_a_batch_is_bounded() -> None:
+    asked = parse(maxBatchMessages="10", maxBatchBytes="1000")
+    asked.check_size(10, 1_000)
+    with pytest.raises(InvalidRequest, match="11 messages or more, and option maxBatchMessages"):
+        asked.check_size(11, 1)
+    with pytest.raises(InvalidRequest, match="1001 bytes or more, and option maxBatchBytes is"):
+        asked.check_size(1, 1_001)
+    parse().check_size(600_000, 300_000_000)
+    for text in ("", "-1", "1e6", "10 MB"):
+        with pytest.raises(InvalidRequest, match="option maxBatchMessages is"):
+            parse(maxBatchMessages=text)

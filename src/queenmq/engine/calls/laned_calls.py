@@ -27,7 +27,8 @@ class LanedCalls(Generic[L]):
 
     `run` makes one call with this lock wait and answers its requests. It raises PartitionBusy only,
     and what is not answered then has not been done. `find_busy` returns those of the keys whose row
-    another transaction holds.
+    another transaction holds. `run_held` and `find_held` are their like for lanes, where there is
+    another way for some held rows than to wait for them.
     """
 
     def __init__(
@@ -39,11 +40,19 @@ class LanedCalls(Generic[L]):
         calls_max: int,
         rows_max: int,
         lock_timeout_ms: int,
+        run_held: Callable[[list[L], int], Awaitable[None]] | None = None,
+        find_held: Callable[[Sequence[Any]], Awaitable[set[Any]]] | None = None,
     ) -> None:
         self._run_entries = run
         self._find_busy = find_busy
         self._lock_timeout_ms = lock_timeout_ms
-        self._lanes: Lanes[L] = Lanes(name, run, find_busy, calls_max=calls_max, rows_max=rows_max)
+        self._lanes: Lanes[L] = Lanes(
+            name,
+            run_held or run,
+            find_held or find_busy,
+            calls_max=calls_max,
+            rows_max=rows_max,
+        )
         self._dispatcher: Dispatcher[L] = Dispatcher(
             name, Batcher(calls_max=calls_max, weight_max=rows_max), self._run, fail_all
         )

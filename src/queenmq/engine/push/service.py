@@ -2,7 +2,8 @@
 
 Some things may stop a call without being the fault of every request in it, and each is put right
 here: a partition that another transaction holds (PartitionBusy) moves, with its requests and in
-order, to a lane of its own; a partition that was deleted (PartitionGone) is looked up again; one
+order, to a lane of its own, where requests are queued if that transaction publishes a batch of
+Spark, which may take long; a partition that was deleted (PartitionGone) is looked up again; one
 where too many operations wait (OperationQueueFull) and data that the database refuses
 (StorageRejected) fail the requests that are about them. When the database cannot be reached, a
 request goes to the spool. A fault of the database (StorageFault) fails the whole call, and nothing
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
@@ -91,6 +93,8 @@ class PushService:
             calls_max=limits.calls_max,
             rows_max=limits.rows_max,
             lock_timeout_ms=limits.lock_timeout_ms,
+            run_held=self._store_held,
+            find_held=self._find_held,
         )
         #: Requests that wait for a look-up or for the disk.
         self._elsewhere = 0
@@ -203,7 +207,18 @@ class PushService:
         """Wait until every push has its answer."""
         await self._calls.drain()
 
-    async def _store_entries(self, entries: list[PushEntry], lock_timeout_ms: int) -> None:
+    async def _find_held(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        """Return the partitions whose row a push would have to wait for."""
+        busy = await self._store.find_busy_partitions(partition_ids)
+        return busy - await self._store.find_publishing(sorted(busy)) if busy else busy
+
+    async def _store_held(self, entries: list[PushEntry], lock_timeout_ms: int) -> None:
+        """As `_store_entries`, for requests of a lane: queue what a publication of Spark holds."""
+        await self._store_entries(entries, lock_timeout_ms, looks_first=True)
+
+    async def _store_entries(
+        self, entries: list[PushEntry], lock_timeout_ms: int, *, looks_first: bool = False
+    ) -> None:
         """Make one call and answer its requests.
 
         Raises PartitionBusy only; what is not answered then has not been stored.
@@ -214,24 +229,24 @@ class PushService:
         runs = split_accepted(entries)
         if len(runs) > 1:
             for run in runs:
-                await self._store_entries(run, lock_timeout_ms)
+                await self._store_entries(run, lock_timeout_ms, looks_first=looks_first)
             return
         call = merge(entries)
         try:
-            pushed = await self._call(call, lock_timeout_ms)
+            pushed = await self._call(call, lock_timeout_ms, looks_first=looks_first)
         except PartitionBusy:
             raise
         except PartitionGone:
             await self._look_up_again(entries)
         except (StorageRejected, OperationQueueFull) as error:
-            await self._store_apart(entries, error, lock_timeout_ms)
+            await self._store_apart(entries, error, lock_timeout_ms, looks_first=looks_first)
         except QueenError as error:
             fail_all(entries, error)
         else:
             self._on_pushed({ref.partition_id: ref for ref in call.refs}.values())
             self._answer(entries, pushed)
 
-    async def _call(self, call: PushCall, lock_timeout_ms: int) -> Pushed:
+    async def _call(self, call: PushCall, lock_timeout_ms: int, *, looks_first: bool) -> Pushed:
         are_ids_new = not self._repeats.is_look_needed(call, now_ms())
         queue_max = _NO_BOUND if call.is_accepted else self._queue_max()
         while True:
@@ -239,7 +254,7 @@ class PushService:
                 pushed = await self._store.push_messages(
                     call._replace(are_ids_new=are_ids_new),
                     queue_max=queue_max,
-                    looks_first=self._has_operations(),
+                    looks_first=looks_first or self._has_operations(),
                     lock_timeout_ms=lock_timeout_ms,
                 )
             except NotUnique:
@@ -253,14 +268,19 @@ class PushService:
                 return pushed
 
     async def _store_apart(
-        self, entries: list[PushEntry], error: QueenError, lock_timeout_ms: int
+        self,
+        entries: list[PushEntry],
+        error: QueenError,
+        lock_timeout_ms: int,
+        *,
+        looks_first: bool,
     ) -> None:
         """Retry the requests one by one, so that only the one at fault fails."""
         if len(entries) == 1:
             fail_all(entries, error)
         else:
             for entry in entries:
-                await self._store_entries([entry], lock_timeout_ms)
+                await self._store_entries([entry], lock_timeout_ms, looks_first=looks_first)
 
     def _answer(self, entries: list[PushEntry], pushed: Pushed) -> None:
         at = 0

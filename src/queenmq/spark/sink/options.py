@@ -27,8 +27,16 @@ _OPTIONS = (
     "writeId",
     "compareRepeats",
     "retrySeconds",
+    "maxBatchMessages",
+    "maxBatchBytes",
 )
 _RETRY_S = 60
+#: Of one publication, which is one transaction: half a minute of one core, a few GB of write-ahead
+#: log, and less time than another writer to the same partitions waits for it.
+_MESSAGES_MAX = 2_000_000
+_BYTES_MAX = 2 * 1024**3
+#: Of a number: far more than any of them means.
+_DIGITS_MAX = 15
 #: Spark hands its own options on.
 _SPARKS_OWN = {"checkpointlocation", "queryname"}
 #: Spark's types that have no order.
@@ -53,6 +61,21 @@ class SinkOptions:
     compares_repeats: bool = True
     #: How long to wait for a database that was there and is away.
     retry_s: int = _RETRY_S
+    #: What one batch may hold at most.
+    messages_max: int = _MESSAGES_MAX
+    bytes_max: int = _BYTES_MAX
+
+    def check_size(self, messages: int, size: int) -> None:
+        """Refuse a batch, or what one task has of it, that is too large for one transaction."""
+        for option, value, bound, what in (
+            ("maxBatchMessages", messages, self.messages_max, "messages"),
+            ("maxBatchBytes", size, self.bytes_max, "bytes"),
+        ):
+            if value > bound:
+                raise InvalidRequest(
+                    f"the batch has {value} {what} or more, and option {option} is {bound}; nothing"
+                    f" was published. Make batches smaller, or raise {option}"
+                )
 
 
 def parse_sink_options(
@@ -80,7 +103,9 @@ def parse_sink_options(
         _name(given, "deadLetterQueue"),
         _write_id(given, is_stream=is_stream),
         _compares_repeats(given),
-        _retry_s(given),
+        _number(given, "retrySeconds", _RETRY_S, "a number of seconds from 0 on"),
+        _number(given, "maxBatchMessages", _MESSAGES_MAX, "a number of messages"),
+        _number(given, "maxBatchBytes", _BYTES_MAX, "a number of bytes"),
     )
 
 
@@ -170,10 +195,10 @@ def _compares_repeats(given: Mapping[str, str]) -> bool:
     return choice == "true"
 
 
-def _retry_s(given: Mapping[str, str]) -> int:
-    text = given.get("retryseconds", str(_RETRY_S)).strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 6):
-        raise InvalidRequest(f"option retrySeconds is {text!r}; use a number of seconds from 0 on")
+def _number(given: Mapping[str, str], option: str, default: int, what: str) -> int:
+    text = given.get(option.lower(), str(default)).strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise InvalidRequest(f"option {option} is {text!r}; use {what}")
     return int(text)
 
 

@@ -91,6 +91,11 @@ class SinkStore:
         """Remove what was staged."""
         self._fetch("discard_staged", ",".join(stage.id for stage in stages))
 
+    def shrink(self) -> None:
+        """Give disk space back, if that can be done now. It can wait, and brokers do it too."""
+        with contextlib.suppress(adbc.Error):
+            self._fetch("shrink_staging")
+
     def settle_in(self) -> None:
         """Settings of the session."""
         self._fetch("settle_in")
@@ -183,7 +188,9 @@ def _publish(
         with _translated("the batch was not published", hint):
             try:
                 with open_store(url) as store:
-                    return store.publish(query_id, batch_id, stages, digest)
+                    published = store.publish(query_id, batch_id, stages, digest)
+                    store.shrink()
+                    return published
             except adbc.Error as error:
                 if left == 0 or _is_away(error) or not _is_passing(error):
                     raise

@@ -48,6 +48,7 @@ class StagedRows(WriterCommitMessage):
     rows: int
     query_id: str | None
     digest: int = 0
+    bytes: int = 0
 
 
 def make_writer(
@@ -119,13 +120,16 @@ def _types(schema: Any) -> dict[str, str]:
 def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRows:
     calm_garbage_collector()
     stage_id = random_uuid()
-    rows, digests = 0, [0]
+    rows, size, digests = 0, 0, [0]
     context = TaskContext.get()
     query_id = context.getLocalProperty(_QUERY_ID) if context else None
     with Stager(options.url, options.retry_s) as stager:
         try:
             checked = _digested(checked_batches(batches, options), digests)
             for batch, messages in make_lists(checked, stage_id):
+                size += batch.nbytes
+                # Early: what is too much for one task is too much for the batch.
+                options.check_size(rows + messages, size)
                 stager.stage(batch)
                 rows += messages
         except BaseException:
@@ -134,7 +138,7 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
                 with contextlib.suppress(Exception):
                     stager.store.discard([Stage(str(stage_id), rows)])
             raise
-    return StagedRows(str(stage_id), rows, query_id, add_up(digests))
+    return StagedRows(str(stage_id), rows, query_id, add_up(digests), size)
 
 
 def _digested(batches: Iterator[pa.RecordBatch], digests: list[int]) -> Iterator[pa.RecordBatch]:
@@ -157,7 +161,13 @@ def _publish(options: SinkOptions, query_id: str, batch_id: int, messages: Messa
     stages = _stages(messages)
     if not stages:
         return
-    digest = add_up(one.digest for one in _staged(messages)) if options.compares_repeats else None
+    staged = _staged(messages)
+    try:
+        options.check_size(sum(one.rows for one in staged), sum(one.bytes for one in staged))
+    except InvalidRequest:
+        _discard(options, messages)
+        raise
+    digest = add_up(one.digest for one in staged) if options.compares_repeats else None
     published = sink_store.publish(
         options.url, query_id, batch_id, stages, digest, retry_s=options.retry_s
     )

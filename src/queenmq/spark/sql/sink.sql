@@ -13,5 +13,8 @@ SELECT is_repeat, stored, duplicates, queued
 FROM queen.publish_staged($1::text, $2::bigint, string_to_array($3::text, ',')::uuid[],
                           string_to_array($4::text, ',')::bigint[], $5::bigint)
 
+-- name: shrink_staging
+SELECT queen.shrink_staging()
+
 -- name: discard_staged
 SELECT queen.discard_staged(string_to_array($1::text, ',')::uuid[])

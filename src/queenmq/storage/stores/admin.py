@@ -93,6 +93,10 @@ class AdminStore:
         removed: int = await self._database.fetch_value(
             self._sql["sweep_staged"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
+        if removed < limit:
+            await self._database.fetch(
+                self._sql["shrink_staging"], priority=OperationType.BACKGROUND
+            )
         return removed
 
     async def sweep_transactions(self, *, older_than_s: int, limit: int) -> int:

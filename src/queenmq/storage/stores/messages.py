@@ -88,6 +88,12 @@ class PostgresMessageStore:
         )
         return set(busy)
 
+    async def find_publishing(self, partition_ids: Sequence[UUID]) -> set[UUID]:
+        held = await self._database.fetch_value(
+            self._sql["find_publishing"], partition_ids, priority=OperationType.PUSH
+        )
+        return set(held)
+
     async def find_busy_cursors(self, keys: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
         rows = await self._database.fetch(
             self._sql["find_busy_cursors"], *_columns(keys), priority=OperationType.ACK_BATCH

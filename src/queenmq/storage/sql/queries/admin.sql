@@ -60,6 +60,9 @@ WITH RECURSIVE stages AS (
 )
 SELECT count(*) FROM removed;
 
+-- name: shrink_staging
+SELECT queen.shrink_staging();
+
 -- name: sweep_single_writes
 DELETE FROM queen.spark_commits
 WHERE query_id >= 'once:' AND query_id < 'once;' AND committed_at < now() - make_interval(secs => $1);

@@ -18,6 +18,9 @@ CROSS JOIN LATERAL (
 -- name: find_busy_partitions
 SELECT queen.find_busy_partitions($1);
 
+-- name: find_publishing
+SELECT queen.find_publishing($1);
+
 -- name: find_busy_cursors
 SELECT partition_id, consumer_group FROM queen.find_busy_cursors($1, $2);
 

@@ -67,6 +67,9 @@ BEGIN
     IF p_looks_first THEN
         SELECT array_agg(DISTINCT o.partition_id) INTO v_early
         FROM queen.operation_queue o WHERE o.partition_id = ANY (p_partition_ids) AND o.is_blocking;
+        v_early := nullif(coalesce(v_early, '{}') || queen.find_publishing(
+            ARRAY(SELECT u.id FROM unnest(p_partition_ids) AS u (id)
+                  WHERE u.id <> ALL (coalesce(v_early || p_queued_ids, v_early, p_queued_ids, '{}')))), '{}');
     END IF;
     IF p_queued_ids IS NOT NULL OR v_early IS NOT NULL THEN
         v_direct := ARRAY(SELECT u.id FROM unnest(p_partition_ids) AS u (id)
