@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from queenmq.errors import NotFound, StorageRejected, StorageUnavailable
 from queenmq.spark.database.connection import Database
 from queenmq.spark.progress import measures
-from queenmq.spark.source import planning, stream_reader
+from queenmq.spark.source import idle, planning, stream_reader
 from queenmq.spark.source.offsets import DataLoss
 from queenmq.spark.source.options import read_options
 from queenmq.spark.source.stream_reader import QueenStreamReader
@@ -341,6 +341,7 @@ def test_the_lag_of_a_stream_that_is_held_up_grows(
     make: Maker, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_reader, "PUBLISH_AGAIN_MS", 0)
+    monkeypatch.setattr(idle, "LOOK_MS", 0)
     feed.push("orders")
     reader = make(consumerGroup="lake", openTransactionWarningSeconds="0")
     end = reader.latestOffset(reader.initialOffset(), ALL)

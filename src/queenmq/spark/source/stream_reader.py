@@ -28,6 +28,7 @@ from queenmq.spark.database.sql_text import fill, load
 from queenmq.spark.progress.measures import Measures
 from queenmq.spark.progress.pacing import Pace
 from queenmq.spark.source.holders import Holders
+from queenmq.spark.source.idle import Idle
 from queenmq.spark.source.offsets import (
     Position,
     Start,
@@ -51,8 +52,6 @@ from queenmq.spark.source.stream_history import StreamHistory
 
 #: Counting a lag ends here.
 LAG_MAX = 1_000_000
-#: Between two looks at queues where nothing is new.
-IDLE_S = 0.1
 #: Between two looks at the lag of a stream that does not move.
 PUBLISH_AGAIN_MS = 5_000
 
@@ -82,6 +81,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._horizon: int | None = None
         self._measures = Measures()
         self._pace = Pace(options.min_messages, options.trigger_delay_ms)
+        self._idle = Idle(options.scope)
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new stream starts."""
@@ -103,18 +103,17 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_endless = self._target is None
         try:
             question = partial(self._next, first=first, limit=limit)
-            end = self._try(question) if is_endless else self._ask(question)
+            end = (
+                self._try(partial(self._wait, first, question))
+                if is_endless
+                else self._ask(question)
+            )
         except StorageUnavailable as error:
             if not (is_endless and self._was_there):
                 raise
             threading.Event().wait(self._outages.begin(error))
             return start
-        if end is not None:
-            return end.to_json()
-        if is_endless:
-            # Spark asks again at once where nothing is new; the database need not hear of it.
-            threading.Event().wait(IDLE_S)
-        return start
+        return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """For the progress of the query: the horizon, and what it waits for."""
@@ -171,6 +170,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self.stop()
         self._database = Database(self._options.url)
         self._history.look_again()
+        self._idle.look_again()
         return self._answer(question, self._database)
 
     def _answer(self, question: Callable[[Database], Answer], database: Database) -> Answer:
@@ -192,6 +192,16 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             is_initial=True,
         )
         return self._counted(database, queues, start)
+
+    def _wait(
+        self, first: Position, look: Callable[[Database], Position | None], database: Database
+    ) -> Position | None:
+        """Look once there may be something: Spark asks again at once where nothing is new."""
+        if not self._idle.is_look_needed(database, first.xid):
+            return None
+        end = look(database)
+        self._idle.note_look(first.xid, is_empty=end is None)
+        return end
 
     def _next(self, database: Database, first: Position, limit: ReadLimit) -> Position | None:
         """The end of the next batch; None: there is nothing to read."""

@@ -26,6 +26,10 @@ ORDER BY p.id
 -- Every transaction below this number has ended, in all databases of the server.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid
 
+-- name: wait
+-- Whether there is something to read from a transaction on; waits a while for it.
+SELECT queen.wait_for_messages($1::json->'scope', ($1::json->>'xid')::xid8, ($1::json->>'wait')::integer) AS is_found
+
 -- name: first_since
 -- The first transaction with a message of that time or later. The horizon comes first: a transaction that
 -- is still open may hold such messages too.

@@ -1,0 +1,63 @@
+"""Lets a stream that has nothing to read wait inside the database, in one statement a second.
+
+A look at everything that a stream has to know takes several statements. Where the last one found
+nothing, the next is made when messages have come, or after some seconds for all the rest: warnings,
+the lag of the consumer group, queues that were deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+
+from queenmq.clock import now_ms
+from queenmq.spark.database.connection import Database
+from queenmq.spark.database.sql_text import load
+from queenmq.spark.source.options import Scope
+
+#: Of one statement. A query that is stopped waits for its end.
+WAIT_MS = 1_000
+#: Between two looks at everything.
+LOOK_MS = 10_000
+#: Where messages are there but cannot be read yet.
+HELD_S = 0.1
+#: A stream that asks less often has a trigger with an interval, which is pause enough.
+_PACED_MS = 250
+
+
+class Idle:
+    """The waits of one stream."""
+
+    def __init__(self, scope: Scope, clock_ms: Callable[[], float] = now_ms) -> None:
+        self._clock_ms = clock_ms
+        self._scope = json.loads(scope.to_json()) | {"partitions": scope.partitions}
+        #: Where the last look found nothing, and when that was.
+        self._xid: int | None = None
+        self._looked_ms = 0.0
+        self._answered_ms = 0.0
+        self._is_woken = False
+
+    def look_again(self) -> None:
+        """Forget what the last look found: the database may be another one."""
+        self._xid = None
+
+    def is_look_needed(self, database: Database, xid: int) -> bool:
+        """Tell whether to look now, after a wait if the last look found nothing."""
+        now = self._clock_ms()
+        is_paced = now - self._answered_ms > _PACED_MS
+        self._is_woken = False
+        if self._xid != xid or now >= self._looked_ms + LOOK_MS:
+            return True
+        wait_ms = 0 if is_paced else WAIT_MS
+        parameter = {"scope": self._scope, "xid": str(xid), "wait": wait_ms}
+        self._is_woken = database.rows(load("read")["wait"], parameter)[0]["is_found"]
+        self._answered_ms = self._clock_ms()
+        return self._is_woken
+
+    def note_look(self, xid: int, *, is_empty: bool) -> None:
+        """Remember what a look from this transaction on has found."""
+        self._answered_ms = self._looked_ms = self._clock_ms()
+        self._xid = xid if is_empty else None
+        if is_empty and self._is_woken:
+            threading.Event().wait(HELD_S)
