@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
@@ -250,16 +252,48 @@ def test_large_ranges_are_cut_and_nothing_is_read_twice(
     assert set(rows(reader, start, end).values()) == {1}
 
 
-def test_large_payloads_make_small_tasks(
-    make: Maker, feed: Feed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(planning, "TASK_BYTES", 20_000)
+def test_large_payloads_make_small_tasks(make: Maker, feed: Feed) -> None:
     for number in range(20):
         feed.push("orders", random.Random(number).randbytes(1500).hex())
-    reader = make()
+    reader = make(maxTaskBytes="20000")
     start = reader.initialOffset()
     tasks = reader.partitions(start, reader.latestOffset(start, ALL))
     assert len(tasks) >= 2
+
+
+def test_a_large_transaction_of_one_partition_is_cut_inside(make: Maker, feed: Feed) -> None:
+    chance = random.Random(8)
+    # Most are small and some are large: an average would make tasks that are far too large. Some
+    # are stored compressed.
+    sizes = [chance.choice([10, 100, 100, 20_000]) for _ in range(300)]
+    texts = [
+        "x" * size if n % 3 else chance.randbytes(size // 2).hex() for n, size in enumerate(sizes)
+    ]
+    feed.push("orders", "first", partition="before")
+    feed.push_many("orders", texts, partition="large")
+    feed.push("orders", "last", partition="after")
+    reader = make(maxTaskBytes="100000", includeXid="true")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    tables = [pa.Table.from_batches(reader.read(task)) for task in reader.partitions(start, end)]
+    assert len(tables) > 10
+    # One message may go over a bound, and an average puts the small transactions together.
+    assert max(pc.sum(pc.binary_length(table["payload"])).as_py() for table in tables) <= 120_000
+    # Tasks follow each other in the order of the partition, and together have all of it.
+    seqs = [
+        sorted(
+            row["seq"]
+            for row in table.select(["partition", "seq"]).to_pylist()
+            if row["partition"] == "large"
+        )
+        for table in tables
+    ]
+    assert [seq for task in seqs for seq in task] == list(range(1, 301))
+    assert set(rows(reader, start, end).values()) == {1}
+    # The same again: a batch that is repeated has the same rows, whatever came later.
+    feed.push("orders", "later", partition="large")
+    again = [task.messages for task in reader.partitions(start, end)]
+    assert again == [table.num_rows for table in tables]
 
 
 def test_a_least_number_of_tasks_is_kept(make: Maker, feed: Feed) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from queenmq.spark.database.sql_text import Sql, fill
-from queenmq.spark.source.selection import Selection
+from queenmq.spark.source.selection import Place, Selection
 
 QUEUE = UUID("00000000-0000-4000-8000-000000000001")
 
@@ -28,10 +28,18 @@ def test_every_bound_is_in_the_condition() -> None:
         seq_to=5,
         time_from=datetime(2026, 1, 2, tzinfo=UTC),
         time_before=datetime(2026, 1, 3, tzinfo=UTC),
-        part=(1, 7),
+        place_from=Place(QUEUE, 6),
+        place_before=Place(QUEUE, 7),
     )
     text = selection.condition()
-    for piece in ("m.seq >= 4", "m.seq <= 5", "2026-01-02T", "2026-01-03T", "% 7 = 1"):
+    for piece in (
+        "m.seq >= 4",
+        "m.seq <= 5",
+        "2026-01-02T",
+        "2026-01-03T",
+        f">= ('{QUEUE}'::uuid, 6)",
+        f"< ('{QUEUE}'::uuid, 7)",
+    ):
         assert piece in text
 
 

@@ -25,8 +25,8 @@ from queenmq.errors import NotFound, StorageUnavailable
 from queenmq.spark.database.connection import Database
 from queenmq.spark.database.sql_text import load
 from queenmq.spark.lake.layout import COLUMNS, DataFile, Lake
-from queenmq.spark.source.options import ReadOptions, Scope
-from queenmq.spark.source.planning import TASK_BYTES, Queues, find_partitions
+from queenmq.spark.source.options import TASK_BYTES, ReadOptions, Scope
+from queenmq.spark.source.planning import Queues, find_partitions
 from queenmq.spark.source.schema import stored_names, typed_batches
 from queenmq.spark.source.selection import Selection
 

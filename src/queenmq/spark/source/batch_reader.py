@@ -51,7 +51,12 @@ class QueenBatchReader(DataSourceReader):
             queues = find_queues(database, self._options.scope, only=self._pushed.queues)
             selection = self._narrowed(database, queues)
             bounded = _bounded(selection, self._options, horizon(database))
-            return plan(database, bounded, pieces=self._options.min_partitions).splits
+            return plan(
+                database,
+                bounded,
+                pieces=self._options.min_partitions,
+                task_bytes=self._options.task_bytes,
+            ).splits
 
     def _with_archive(self, database: Database, archive: Archive) -> list[InputPartition]:
         """The tasks of lake and database together.
@@ -72,7 +77,12 @@ class QueenBatchReader(DataSourceReader):
             selection = self._narrowed(database, live_queues(database, ids, scope))
             bounded = _bounded(selection, self._options, end)
             later = replace(bounded, start=max(bounded.start, position))
-            splits += plan(database, later, pieces=self._options.min_partitions).splits
+            splits += plan(
+                database,
+                later,
+                pieces=self._options.min_partitions,
+                task_bytes=self._options.task_bytes,
+            ).splits
         return splits
 
     def _narrowed(self, database: Database, queues: Queues) -> Selection:

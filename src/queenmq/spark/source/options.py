@@ -38,6 +38,7 @@ NAMES = (
     "minMessagesPerTrigger",
     "maxTriggerDelay",
     "minPartitions",
+    "maxTaskBytes",
     "failOnDataLoss",
     "consumerGroup",
     "payloadType",
@@ -70,6 +71,9 @@ PAYLOAD_TYPES = ("string", "binary", "variant")
 
 #: As in the Kafka source.
 _TRIGGER_DELAY = "15m"
+#: What a task reads: enough to be worth a statement, little enough to be held in memory as a whole.
+TASK_BYTES = 64 * 1024 * 1024
+
 _SPELLING = {name.lower(): name for name in NAMES}
 
 
@@ -111,6 +115,8 @@ class ReadOptions:
     min_messages: int | None
     trigger_delay_ms: int
     min_partitions: int
+    #: Of the payloads that one task reads.
+    task_bytes: int
     fail_on_data_loss: bool
     consumer_group: str | None
     payload_type: str
@@ -145,6 +151,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -
         min_messages=_least(values),
         trigger_delay_ms=_delay_ms(values),
         min_partitions=_number(values, "minPartitions", 1, low=1) or 1,
+        task_bytes=_number(values, "maxTaskBytes", TASK_BYTES, low=1) or TASK_BYTES,
         fail_on_data_loss=_flag(values, "failOnDataLoss", True),
         consumer_group=values.get("consumerGroup"),
         payload_type=_choice(values, "payloadType", PAYLOAD_TYPES),

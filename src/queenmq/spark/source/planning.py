@@ -2,13 +2,14 @@
 
 Each task is one statement of bounded size. The cuts are at transactions, so that the index by
 transaction is walked once over all tasks; only a transaction that is too large for one task is cut
-by a hash of the partition.
+inside, in the order of partitions and their messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 from uuid import UUID
 
@@ -21,15 +22,12 @@ from queenmq.spark.database.outages import insist
 from queenmq.spark.database.sql_text import Sql, fill, load
 from queenmq.spark.runtime.worker_process import calm_garbage_collector
 from queenmq.spark.source.offsets import DataLoss
-from queenmq.spark.source.options import ReadOptions, Scope
+from queenmq.spark.source.options import TASK_BYTES, ReadOptions, Scope
 from queenmq.spark.source.schema import partition_ids, to_batches
-from queenmq.spark.source.selection import Selection
+from queenmq.spark.source.selection import Place, Selection
 
-#: Of one task: enough to be worth a statement, little enough to be held in memory as a whole.
+#: Of one task, as TASK_BYTES.
 TASK_ROWS = 100_000
-TASK_BYTES = 64 * 1024 * 1024
-#: More pieces of one transaction than anybody has cores for.
-_PARTS_MAX = 1_000
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,9 @@ def count(database: Database, selection: Selection, *, limit: int = 2**62) -> in
     return messages
 
 
-def plan(database: Database, selection: Selection, *, pieces: int) -> Plan:
+def plan(
+    database: Database, selection: Selection, *, pieces: int, task_bytes: int = TASK_BYTES
+) -> Plan:
     """The tasks for a selection whose end is no later than the horizon."""
     if selection.is_empty:
         return Plan([], 0)
@@ -113,21 +113,31 @@ def plan(database: Database, selection: Selection, *, pieces: int) -> Plan:
         load("read")["splits"],
         selection=selection.condition(),
         rows=TASK_ROWS,
-        bytes=TASK_BYTES,
+        bytes=task_bytes,
         pieces=pieces,
     )
     splits: list[InputPartition] = []
     rows = database.rows(statement)
     for row in rows:
         piece = selection.between(row["first"], row["last"] + 1)
-        splits += _parts(piece, row["messages"], min(row["parts"], _PARTS_MAX))
+        if row["messages"] <= row["goal"]:
+            splits.append(Split(piece, row["messages"]))
+        else:
+            splits += _cut(database, piece, rows=row["goal"], size=task_bytes)
     return Plan(splits, sum(row["messages"] for row in rows))
 
 
-def _parts(piece: Selection, messages: int, parts: int) -> list[Split]:
-    if parts == 1:
-        return [Split(piece, messages)]
-    return [Split(replace(piece, part=(part, parts)), None) for part in range(parts)]
+def _cut(database: Database, piece: Selection, *, rows: int, size: int) -> list[Split]:
+    """The tasks for transactions that are too large for one; a partition keeps its order."""
+    sql = load("read")["places"]
+    found = database.rows(fill(sql, selection=piece.condition(), rows=rows, bytes=size))
+    firsts = [(Place(UUID(row["partition_id"]), row["seq"]), row["number"]) for row in found]
+    # Nothing comes after the last one.
+    bounds = [*firsts, (None, found[-1]["messages"] + 1 if found else 1)]
+    return [
+        Split(replace(piece, place_from=first, place_before=following), end - number)
+        for (first, number), (following, end) in pairwise(bounds)
+    ]
 
 
 def read_split(split: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from queenmq.spark.database.sql_text import Sql, fill, load
 from queenmq.spark.source.offsets import XID_MAX
+
+
+class Place(NamedTuple):
+    """One message."""
+
+    partition: UUID
+    seq: int
 
 
 @dataclass(frozen=True)
@@ -23,8 +31,9 @@ class Selection:
     seq_to: int | None = None
     time_from: datetime | None = None
     time_before: datetime | None = None
-    #: One of several parts, by a hash of the partition: (which, of how many).
-    part: tuple[int, int] | None = None
+    #: Bounds in the order of partitions and their messages; the second one is outside.
+    place_from: Place | None = None
+    place_before: Place | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -56,5 +65,7 @@ class Selection:
             yield fill(sql["from_time"], time=self.time_from)
         if self.time_before is not None:
             yield fill(sql["before_time"], time=self.time_before)
-        if self.part is not None:
-            yield fill(sql["part"], part=self.part[0], parts=self.part[1])
+        if self.place_from is not None:
+            yield fill(sql["from_place"], **self.place_from._asdict())
+        if self.place_before is not None:
+            yield fill(sql["before_place"], **self.place_before._asdict())

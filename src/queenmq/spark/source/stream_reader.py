@@ -246,7 +246,12 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._history.check_deleted(database, first)
         queues = find_queues(database, self._options.scope)
         selection = queues.selection.between(first.xid, last.xid)
-        found = plan(database, selection, pieces=self._options.min_partitions)
+        found = plan(
+            database,
+            selection,
+            pieces=self._options.min_partitions,
+            task_bytes=self._options.task_bytes,
+        )
         missing = missing_messages(first, last, _digest(queues), found.messages)
         if missing and self._options.fail_on_data_loss:
             raise lost(missing)

@@ -76,9 +76,10 @@ FROM (SELECT FROM queen.messages m WHERE {{selection}} LIMIT {{limit}}) w
 
 -- name: splits
 -- The range cut at transactions into pieces of so many messages or bytes, and into a least number of pieces
--- if there are as many transactions. A piece that is one large transaction is to be read in several parts.
+-- if there are as many transactions. A piece that is one large transaction is to be cut again, see places.
 WITH sample AS (
-    SELECT coalesce(avg(pg_column_size(s.payload)), 0) + 200 AS bytes
+    -- As texts, which is what a task holds: what is stored may be compressed.
+    SELECT coalesce(avg(octet_length(s.payload::text)), 0) + 200 AS bytes
     FROM (SELECT m.payload FROM queen.messages m WHERE {{selection}} LIMIT 200) s
 ), transactions AS MATERIALIZED (
     SELECT m.xid, count(*) AS messages FROM queen.messages m WHERE {{selection}} GROUP BY m.xid
@@ -92,10 +93,28 @@ WITH sample AS (
     FROM transactions t CROSS JOIN goal g
 )
 SELECT min(n.xid) AS first, max(n.xid) AS last, sum(n.messages)::bigint AS messages,
-       greatest(1, round(sum(n.messages) / min(n.goal)))::bigint AS parts
+       min(n.goal)::bigint AS goal
 FROM numbered n
 GROUP BY n.piece
 ORDER BY first
+
+-- name: places
+-- Where to cut messages that are too many for one task: the first of each piece, in the order of partitions and their
+-- messages. A piece has about so many messages or bytes, or one message. Sizes are known without reading payloads,
+-- but for compressed ones.
+WITH sized AS (
+    SELECT m.partition_id, m.seq, row_number() OVER line AS number, count(*) OVER () AS messages,
+           floor(sum(greatest(1.0::float8 / {{rows}}, (200.0::float8 + CASE
+                         WHEN pg_column_compression(m.payload) IS NULL THEN pg_column_size(m.payload)
+                         ELSE octet_length(m.payload::text) END) / {{bytes}})) OVER line) AS piece
+    FROM queen.messages m
+    WHERE {{selection}}
+    WINDOW line AS (ORDER BY m.partition_id, m.seq)
+)
+SELECT f.partition_id::text AS partition_id, f.seq, f.number, f.messages
+FROM (SELECT z.*, lag(z.piece) OVER (ORDER BY z.number) AS before FROM sized z) f
+WHERE f.piece IS DISTINCT FROM f.before
+ORDER BY f.number
 
 -- name: messages
 -- Values as they are stored: what schema.py makes of them takes less there than a cast here.
@@ -146,8 +165,11 @@ m.created_at >= '{{time}}'::timestamptz
 -- name: before_time
 m.created_at < '{{time}}'::timestamptz
 
--- name: part
-(uuid_hash_extended(m.partition_id, 0) & 2147483647) % {{parts}} = {{part}}
+-- name: from_place
+(m.partition_id, m.seq) >= ('{{partition}}'::uuid, {{seq}})
+
+-- name: before_place
+(m.partition_id, m.seq) < ('{{partition}}'::uuid, {{seq}})
 
 -- name: everything
 true
