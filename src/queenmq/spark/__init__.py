@@ -12,6 +12,16 @@ from __future__ import annotations
 
 from queenmq.spark.progress.reports import SourceProgress, read_progress
 from queenmq.spark.runtime.session import register, session
+from queenmq.spark.sink.once import write_once
 from queenmq.spark.sink.ordering import by_partition
+from queenmq.spark.sink.placing import with_partition
 
-__all__ = ["SourceProgress", "by_partition", "read_progress", "register", "session"]
+__all__ = [
+    "SourceProgress",
+    "by_partition",
+    "read_progress",
+    "register",
+    "session",
+    "with_partition",
+    "write_once",
+]

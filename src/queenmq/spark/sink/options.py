@@ -25,6 +25,7 @@ _OPTIONS = (
     "onError",
     "deadLetterQueue",
     "writeId",
+    "batchId",
     "compareRepeats",
     "retrySeconds",
     "maxBatchMessages",
@@ -64,6 +65,8 @@ class SinkOptions:
     #: What one batch may hold at most.
     messages_max: int = _MESSAGES_MAX
     bytes_max: int = _BYTES_MAX
+    #: A batch write that is this batch of the stream which it is part of.
+    batch_id: int | None = None
 
     def check_size(self, messages: int, size: int) -> None:
         """Refuse a batch, or what one task has of it, that is too large for one transaction."""
@@ -106,6 +109,7 @@ def parse_sink_options(
         _number(given, "retrySeconds", _RETRY_S, "a number of seconds from 0 on"),
         _number(given, "maxBatchMessages", _MESSAGES_MAX, "a number of messages"),
         _number(given, "maxBatchBytes", _BYTES_MAX, "a number of bytes"),
+        _batch_id(given, is_stream=is_stream),
     )
 
 
@@ -200,6 +204,14 @@ def _number(given: Mapping[str, str], option: str, default: int, what: str) -> i
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
         raise InvalidRequest(f"option {option} is {text!r}; use {what}")
     return int(text)
+
+
+def _batch_id(given: Mapping[str, str], *, is_stream: bool) -> int | None:
+    if "batchid" not in given:
+        return None
+    if is_stream:
+        raise InvalidRequest("option batchId is for foreachBatch; a stream numbers its batches")
+    return _number(given, "batchId", 0, "the number that foreachBatch hands on")
 
 
 def _write_id(given: Mapping[str, str], *, is_stream: bool) -> str | None:

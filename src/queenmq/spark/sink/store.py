@@ -32,6 +32,8 @@ _AWAY = {"08", "53", "57"}
 _REPEATED = "23505"
 #: How the names of batch writes begin that the user has named.
 NAMED = "write:"
+#: How the names of writes inside foreachBatch begin.
+FOREACH = "foreach:"
 #: Not there: the schema, a table, a function.
 _OUTDATED = {"3F000", "42P01", "42883", "42703"}
 #: Classes of SQLSTATEs that speak of the moment, not of the statement.
@@ -182,8 +184,13 @@ def publish(
 def _publish(
     url: str, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
 ) -> Published:
-    is_named = query_id.startswith(NAMED)
-    hint = "give this write a writeId of its own, or write the same rows again" if is_named else ""
+    hint = ""
+    if query_id.startswith(NAMED):
+        hint = "give this write a writeId of its own, or write the same rows again"
+    elif query_id.startswith(FOREACH):
+        hint = (
+            f"give each write of a batch a name of its own; if it has one, {changed_batch_hint()}"
+        )
     for left in reversed(range(_TRIES)):
         with _translated("the batch was not published", hint):
             try:

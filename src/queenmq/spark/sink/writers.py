@@ -29,7 +29,7 @@ from queenmq.spark.sink.digests import add_up, digest_messages
 from queenmq.spark.sink.lists import make_lists
 from queenmq.spark.sink.options import SinkOptions, parse_sink_options
 from queenmq.spark.sink.rows import checked_batches
-from queenmq.spark.sink.store import NAMED, Stage, Stager, open_store
+from queenmq.spark.sink.store import FOREACH, NAMED, Stage, Stager, open_store
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,19 @@ class QueenWriter(DataSourceArrowWriter):
         return _stage(iterator, self._options)
 
     def commit(self, messages: Messages) -> None:
-        _publish(self._options, self._query_id, 0, messages)
+        batch_id = self._options.batch_id
+        if batch_id is None:
+            _publish(self._options, self._query_id, 0, messages)
+            return
+        query_id = _query_id(messages)
+        if query_id is None and _stages(messages):
+            _discard(self._options, messages)
+            raise InvalidRequest(
+                "option batchId is for foreachBatch, and this write is part of no stream; leave it"
+                " out, and name the write by option writeId if it must happen once"
+            )
+        name = "" if self._options.write_id is None else f"/{self._options.write_id}"
+        _publish(self._options, f"{FOREACH}{query_id}{name}", batch_id, messages)
 
     def abort(self, messages: Messages) -> None:
         _discard(self._options, messages)
@@ -101,10 +113,9 @@ class QueenStreamWriter(DataSourceStreamArrowWriter):
         return _stage(iterator, self._options)
 
     def commit(self, messages: Messages, batchId: int) -> None:
-        staged = _staged(messages)
-        query_id = next((one.query_id for one in staged if one.query_id), None)
+        query_id = _query_id(messages)
         if query_id is None:
-            if any(one.rows for one in staged):
+            if _stages(messages):
                 raise QueenError(f"Spark told no task its {_QUERY_ID}, so a batch cannot be named")
             return
         _publish(self._options, f"stream:{query_id}", batchId, messages)
@@ -150,6 +161,11 @@ def _digested(batches: Iterator[pa.RecordBatch], digests: list[int]) -> Iterator
 
 def _staged(messages: Messages) -> list[StagedRows]:
     return [one for one in messages if isinstance(one, StagedRows)]
+
+
+def _query_id(messages: Messages) -> str | None:
+    """The stream that the tasks were part of, by the id in its checkpoint."""
+    return next((one.query_id for one in _staged(messages) if one.query_id), None)
 
 
 def _stages(messages: Messages) -> list[Stage]:
