@@ -8,8 +8,8 @@
 -- Tables: spark_commits (insert, delete), spark_staging (delete), those of ensure_partitions, store_staged and
 -- queue_staged.
 -- Locks, the order of everybody: the row of the batch, so that of two publishers of a batch one waits; as
--- ensure_partitions; the queues' publication keys, shared, which nobody takes otherwise; all lookup rows in
--- partition id order, held to commit; where operations wait as queue_push; the bounded queues as queue_rooms. Because the lookup rows are held, whether operations wait is
+-- ensure_partitions; all lookup rows in partition id order, held to commit; the queues' publication keys, shared,
+-- which nobody takes otherwise; where operations wait as queue_push; the bounded queues as queue_rooms. Because the lookup rows are held, whether operations wait is
 -- asked once: what is queued later runs after this commit.
 -- Errors: QN021 another batch of this number was published, or may have been, since the notes of that time are
 -- gone; QN020 staged rows are missing; QN002 a queue is at its maxSize; QN003 too many operations wait in a
@@ -72,9 +72,6 @@ BEGIN
            array_agg(e.partition_name ORDER BY e.partition_id)
     INTO v_ids, v_queue_names, v_partition_names
     FROM queen.ensure_partitions(v_queue_names, v_partition_names, NULL) e;
-    -- Says why these partitions are held: pushes queue up behind a publication instead of waiting for it.
-    PERFORM pg_advisory_xact_lock_shared(queen.publication_key(q.id))
-    FROM (SELECT id FROM queen.queues WHERE name = ANY (v_queue_names) ORDER BY id) q;
     -- Lock first, then look, in statements of their own; see push_messages.
     PERFORM FROM queen.partition_lookup WHERE partition_id = ANY (v_ids)
     ORDER BY partition_id FOR NO KEY UPDATE;
@@ -84,6 +81,10 @@ BEGIN
     END IF;
     v_behind := ARRAY(SELECT DISTINCT o.partition_id FROM queen.operation_queue o
                       WHERE o.partition_id = ANY (v_ids) AND o.is_blocking);
+    -- Says why these partitions are held: from now on pushes queue up behind the batch instead of waiting for it.
+    -- Not before, or what they queue would be in front of it.
+    PERFORM pg_advisory_xact_lock_shared(queen.publication_key(q.id))
+    FROM (SELECT id FROM queen.queues WHERE name = ANY (v_queue_names) ORDER BY id) q;
     IF cardinality(v_behind) > 0 THEN
         queued := queen.queue_staged(p_stage_ids, v_behind);
         -- All bounded queues of the batch at once, for the order of their locks. What was queued is counted.
