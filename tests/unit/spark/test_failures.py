@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 from queenmq.cli.exits import code_of
-from queenmq.errors import QueenError
+from queenmq.errors import QueenError, StorageUnavailable
 from queenmq.spark.runtime.failures import spark_failures
 
 STACK = "Job aborted.\n{0}\n\tat org.apache.spark.Task"
@@ -31,3 +31,11 @@ def test_a_failure_has_the_exit_code_of_its_cause(error: Exception, code: int) -
         raise error
     assert code_of(told.value) == code
     assert str(told.value).startswith("it cannot go on: ") and "\n" not in str(told.value)
+
+
+def test_what_spark_misses_among_files_of_ours_is_not_the_fault_of_a_command() -> None:
+    with (
+        pytest.raises(StorageUnavailable, match=r"the lake cannot be read: .*not exist"),
+        spark_failures("the lake cannot be read", is_asked_for=False),
+    ):
+        raise AnalysisException("[PATH_NOT_FOUND] Path does not exist: file:/lake/part-0.parquet")

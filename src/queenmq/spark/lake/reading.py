@@ -75,7 +75,7 @@ def read_files(spark: SparkSession, lake: Lake, files: Iterable[DataFile]) -> Da
     listed = list(files)
     if not listed:
         return spark.createDataFrame([], _ddl((*COLUMNS, _VARIANT)))
-    with spark_failures(f"the lake at {lake.location} cannot be read"):
+    with spark_failures(f"the lake at {lake.location} cannot be read", is_asked_for=False):
         parts = [
             _read_paths(spark, lake, paths, has_variant=has_variant)
             for has_variant in (True, False)

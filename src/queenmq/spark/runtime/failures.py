@@ -23,8 +23,11 @@ _KINDS: dict[str, type[QueenError]] = {
 
 
 @contextlib.contextmanager
-def spark_failures(what: str) -> Iterator[None]:
-    """Make one of our errors of a failure of Spark: `what`, and why."""
+def spark_failures(what: str, *, is_asked_for: bool = True) -> Iterator[None]:
+    """Make one of our errors of a failure of Spark: `what`, and why.
+
+    `is_asked_for` False: Spark works on files of ours, so what it misses nobody named.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -33,17 +36,18 @@ def spark_failures(what: str) -> Iterator[None]:
     except QueenError:
         raise
     except (PySparkException, Py4JError, OSError) as error:
-        raise _kind(error)(f"{what}: {reason(str(error))}") from error
+        kind = _kind(error, is_asked_for=is_asked_for)
+        raise kind(f"{what}: {reason(str(error))}") from error
 
 
-def _kind(error: BaseException) -> type[QueenError]:
+def _kind(error: BaseException, *, is_asked_for: bool) -> type[QueenError]:
     """The kind of our error in the text, else that of Spark's own."""
     from pyspark.errors import AnalysisException, ParseException
 
     ours = _OUR_KIND.findall(str(error))
     if ours:
         return _KINDS.get(ours[-1], QueenError)
-    if isinstance(error, AnalysisException | ParseException):
+    if is_asked_for and isinstance(error, AnalysisException | ParseException):
         # What Spark could not make sense of was given on the command line.
         return InvalidRequest
     # Executors, disks and connections may be back.

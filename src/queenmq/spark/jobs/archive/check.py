@@ -72,7 +72,9 @@ def check(
     `live` reads them again where the database's own count and checksum are not enough.
     """
     rows = lake_rows(spark, table, names, batch)
-    with spark_failures(f"the lake at {table.lake.location} cannot be read back"):
+    with spark_failures(
+        f"the lake at {table.lake.location} cannot be read back", is_asked_for=False
+    ):
         found = tallies(rows, "queue", "partition", "partition_id").toArrow().to_pylist()
         # Queues of before may have had the same names, and transactions among those of the batch.
         ours = store.partitions_of(batch.queues, [row["partition_id"] for row in found])
