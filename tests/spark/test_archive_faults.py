@@ -197,9 +197,9 @@ def test_a_second_writer_is_refused(feed: Feed, archive: Archive, lake: str) -> 
     feed.execute(f"SELECT pg_advisory_unlock({key})", str(table.id))
     assert archive().figures["messages archived"] == 1
     # One that knows nothing of locks, such as that of a database behind a connection pooler.
-    (file,) = open_table(Lake.at(lake)).files()
+    ((queue_id,),) = feed.rows("SELECT id FROM queen.queues")
     with pytest.raises(Conflict, match="somebody else wrote to the lake"):
-        table.commit([file])
+        table.commit([], positions={queue_id: 10**12})
 
 
 def test_a_lake_that_is_ahead_of_its_database_is_refused(

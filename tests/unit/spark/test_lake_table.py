@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,12 @@ def test_an_archive_goes_on_beside_an_optimization_and_not_beside_its_double(lak
     assert _seqs(lake) == [1, 2, 3], "another archive of the same queue had been there"
     table.commit([_file(lake, 5)], positions={OTHER: 50})
     assert _seqs(lake) == [1, 2, 3, 5]
+
+
+def test_a_file_of_which_the_log_says_nothing_is_read(lake: Lake) -> None:
+    (file,) = open_table(lake).commit([replace(_file(lake, 1, 2), stats=None)]).files()
+    assert file.messages is None and file.may_have(5, None, "seq")
+    assert _seqs(lake) == [1, 2]
 
 
 def test_files_are_replaced_once_however_many_try(lake: Lake) -> None:

@@ -257,7 +257,7 @@ def _addition(file: DataFile, *, is_change: bool) -> AddAction:
         partition_values=file.partition_values,
         modification_time=file.modified_ms,
         data_change=is_change,
-        stats=file.stats or "",
+        stats=file.stats or "{}",
     )
 
 
