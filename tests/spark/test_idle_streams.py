@@ -78,6 +78,29 @@ def test_an_idle_stream_sends_one_statement_at_a_time(
     assert len(asked) > 8, "a look at everything, now and then"
 
 
+def test_a_stream_with_too_few_messages_for_a_batch_looks_less_and_less_often(
+    feed: Feed, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(idle, "pause", pauses.append)
+    feed.push("orders")
+    reader = make(queue="orders", minMessagesPerTrigger="3")
+    end = _idle(reader)
+    for pushes in (1, 2):
+        feed.push("orders", partition="few")
+        assert reader.latestOffset(end, ALL) == end, f"{pushes} of 3"
+        for _ in range(3):
+            reader.latestOffset(end, ALL)
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1, 1, 1, 1]
+    feed.push("orders", partition="few")
+    later = reader.latestOffset(end, ALL)
+    assert later != end
+    feed.push("orders")
+    for _ in range(2):
+        assert reader.latestOffset(later, ALL) == later
+    assert pauses[8:] == [0.1], "a batch begins anew"
+
+
 @pytest.mark.parametrize("scope", [{"queue": "orders"}, {"queuePattern": "ord.*"}])
 def test_messages_end_the_wait(
     feed: Feed, make: Maker, scope: dict[str, str], monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,8 @@ from queenmq.spark.source.options import Scope
 WAIT_MS = 1_000
 #: Between two looks at everything.
 LOOK_MS = 10_000
-#: Where messages are there but cannot be read yet.
+#: Where messages are there but cannot be read yet, or are too few for a batch: the first pause.
+#: Each one that follows is twice as long, up to WAIT_MS.
 HELD_S = 0.1
 #: A stream that asks less often has a trigger with an interval, which is pause enough.
 _PACED_MS = 250
@@ -37,6 +38,7 @@ class Idle:
         self._looked_ms = 0.0
         self._answered_ms = 0.0
         self._is_woken = False
+        self._held_s = HELD_S
 
     def look_again(self) -> None:
         """Forget what the last look found: the database may be another one."""
@@ -59,5 +61,13 @@ class Idle:
         """Remember what a look from this transaction on has found."""
         self._answered_ms = self._looked_ms = self._clock_ms()
         self._xid = xid if is_empty else None
-        if is_empty and self._is_woken:
-            threading.Event().wait(HELD_S)
+        if not (is_empty and self._is_woken):
+            self._held_s = HELD_S
+            return
+        pause(self._held_s)
+        self._held_s = min(2 * self._held_s, WAIT_MS / 1_000)
+
+
+def pause(seconds: float) -> None:
+    """Let some time pass."""
+    threading.Event().wait(seconds)
