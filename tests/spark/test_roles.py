@@ -59,6 +59,9 @@ def test_the_documented_role_can_read(feed: Feed, postgres: SharedPostgres, make
     (task,) = stream.partitions(start, end)
     assert [batch.num_rows for batch in stream.read(task)] == [1]
     stream.commit(end)
+    assert stream.latestOffset(end, ALL) == end
+    feed.push("orders", {"n": 2})
+    assert stream.latestOffset(end, ALL) != end, "it waits by a function of its own"
 
 
 def test_publishing_needs_one_more_grant(feed: Feed, postgres: SharedPostgres, make: Maker) -> None:
