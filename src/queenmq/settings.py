@@ -19,6 +19,7 @@ import msgspec
 import msgspec.inspect
 
 from queenmq.errors import SettingsError
+from queenmq.original_names import find_original
 
 PREFIX = "QUEEN_"
 
@@ -184,6 +185,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         90  # How long the audit log is kept.
     )
     trace_retention_s: Bound = 604_800  # Traces of messages are removed after this time.
+    metrics_queues_max: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = (
+        100  # Queues with series of their own; all others are one.
+    )
+    history_minutes_hours: Annotated[int, msgspec.Meta(ge=2, le=8_760)] = (
+        48  # How long the history has a row per minute.
+    )
+    history_hours_days: Annotated[int, msgspec.Meta(ge=1, le=3_650)] = (
+        90  # How long it has a row per hour.
+    )
     shutdown_timeout_ms: Bound = 10_000  # Work in flight at a stop is given this long.
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # Least severe line to log.
     log_format: Literal["text", "json"] = "text"  # How log lines look.
@@ -198,7 +208,9 @@ def load(
     """Read all sources and check every value. Flags that are None count as not given."""
     environ = os.environ if environ is None else environ
     fields = {field.name: field for field in msgspec.structs.fields(Settings)}
-    given: dict[str, tuple[str, Any]] = {}
+    given: dict[str, tuple[str, Any]] = {
+        name: (variable, value) for variable, name, value in find_original(environ)
+    }
     config = config or environ.get(f"{PREFIX}CONFIG")
     if config:
         given.update(_from_file(Path(config), set(fields)))
@@ -221,6 +233,13 @@ def load(
             " lower the first or raise the second"
         )
     return settings
+
+
+def find_original_names(environ: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """Return the original server's variables that count, each with our name for it."""
+    environ = os.environ if environ is None else environ
+    pairs = [(one.variable, f"{PREFIX}{one.setting.upper()}") for one in find_original(environ)]
+    return [(variable, name) for variable, name in pairs if not environ.get(name)]
 
 
 def find_unknown(environ: Mapping[str, str] | None = None) -> dict[str, str | None]:

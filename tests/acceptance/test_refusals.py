@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 import queenmq
-from queenmq.server.answers.refusals import BOUNDS
+from queenmq.server.metering.refusals import BOUNDS, EDGE_BOUNDS
 from tests.conformance.test_metrics import read
 from tests.isolation.sessions import Connect, ensure
 from tests.support.broker import SOON_S, Api, BrokerProcess, unique
@@ -138,7 +138,7 @@ def test_every_bound_has_a_series() -> None:
         for path in home.rglob("*.py")
         for bound in re.findall(r'bound(?:: str)? ?= ?"(\w+)"', path.read_text())
     }
-    assert named <= set(BOUNDS)
+    assert named <= {*BOUNDS, *EDGE_BOUNDS}
     assert {"transactions_waiting", "load_ack_queue_max", "push_waiting_max"} <= named
 
 

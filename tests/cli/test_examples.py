@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
+import json
 import os
 import re
 import shlex
@@ -37,6 +38,7 @@ PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 #: The ids that stand in the examples.
 OPERATION_ID = "01a1e27d-ffeb-7ea9-b445-f3dcf83be995"
+LEASE_ID = "019a2b3c-0000-7000-8000-000000000001"
 PARTITION_ID = "6ccda5df-06f8-4941-ad87-08c067dee57b"
 TOKEN_ID = "0d8f6c52-1c2b-4b7e-9a55-3f6d1d0f7e11"
 
@@ -102,8 +104,8 @@ async def _fail_operations(url: str) -> list[str]:
     return [str(one) for one in ids]
 
 
-def _prepare(queen: SyncQueen) -> str:
-    """Everything that examples speak of, as new; the partition's id."""
+def _prepare(queen: SyncQueen) -> tuple[str, str]:
+    """Everything that examples speak of, as new; the ids of a partition and of a lease."""
     for name in ("orders", "old-orders", "invoices"):
         queen.delete_queue(name)
     names = [f"order-{number}" for number in (8, 7, 9, 10)]
@@ -114,22 +116,25 @@ def _prepare(queen: SyncQueen) -> str:
     (message,) = queen.pop("orders", group="billing")
     queen.trace(message, {"data": {"step": 1}, "traceName": "checkout"})
     queen.ack(message)
-    queen.pop("old-orders", group="old-group")
-    return str(results[0]["partition_id"])
+    (leased,) = queen.pop("old-orders", group="old-group")
+    return str(results[0]["partition_id"]), leased.lease_id
 
 
 @pytest.fixture
 def place(home: Home, own_config: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     """The home as examples expect it."""
     with SyncQueen(home.broker.url) as queen:
-        partition_id = _prepare(queen)
+        partition_id, lease_id = _prepare(queen)
         save(own_config, Contexts("local", {"local": Server(home.broker.url)}))
         (home.path / "queues.toml").write_text("[queues.orders]\nlease_time = 60\n")
+        push = {"type": "push", "items": [{"queue": "orders", "payload": 1}]}
+        (home.path / "transaction.json").write_text(json.dumps({"operations": [push]}))
         (home.path / "old.json").write_text('{"results": []}')
         # In another directory a relative path to our source leads elsewhere.
         monkeypatch.setenv("PYTHONPATH", str(Path(queenmq.__file__).parents[1]))
         monkeypatch.chdir(home.path)
         monkeypatch.setenv("EXAMPLE_PARTITION_ID", partition_id)
+        monkeypatch.setenv("EXAMPLE_LEASE_ID", lease_id)
         yield home
         queen.admin.set_pop_maintenance_mode(False)
 
@@ -178,6 +183,7 @@ def test_the_example_works(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     line = example.line.replace(PARTITION_ID, os.environ["EXAMPLE_PARTITION_ID"])
+    line = line.replace(LEASE_ID, os.environ["EXAMPLE_LEASE_ID"])
     if OPERATION_ID in line:
         line = line.replace(OPERATION_ID, place.operations.pop())
     if TOKEN_ID in line:

@@ -45,6 +45,8 @@ def place(broker: BrokerProcess) -> Iterator[Place]:
 
 #: A use of every command that prints a table or a block; those of other groups print sentences.
 SHOWN = [
+    "metrics queen_uptime", "analytics QUEUE", "version", "namespaces", "tasks",
+    "lease extend LEASE_ID", f"partitions show QUEUE {LONG}",
     "queues list", "queues show QUEUE", "partitions list QUEUE", "groups list", "lag", "ops aside",
     "groups show a-group-with-a-name", "messages list QUEUE", "tail QUEUE -n 0",
     "messages show PARTITION_ID TRANSACTION_ID", "trace show PARTITION_ID TRANSACTION_ID",
@@ -66,6 +68,7 @@ def test_output_fits_the_columns_there_are(
         word.replace("QUEUE", place.queue)
         .replace("PARTITION_ID", place.partition_id)
         .replace("TRANSACTION_ID", place.transaction_id)
+        .replace("LEASE_ID", place.lease_id)
         for word in shlex.split(line)
     ]
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -99,7 +102,8 @@ def test_every_command_is_shown_or_prints_sentences() -> None:
         "queen ops retry", "queen ops discard", "queen maintenance on", "queen maintenance off",
         "queen context set", "queen context use", "queen context delete", "queen db url",
         "queen db migrate", "queen db check", "queen db resync-lookup", "queen db finish-upgrade",
-        "queen partitions delete", "queen tokens create", "queen tokens revoke",
+        "queen partitions delete", "queen partitions seek", "queen partitions clear", "queen tx",
+        "queen tokens create", "queen tokens revoke",
         "queen db create-token",
     }  # fmt: skip
     # With a database, in tests/cli/test_inspection.py; and an operation, which has to fail first.

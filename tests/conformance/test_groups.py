@@ -252,6 +252,19 @@ async def test_seek_to_the_end_of_one_partition(api: Api) -> None:
     assert (response.json()["updated"], response.json()["cursorMovedTo"]) == (False, None)
 
 
+async def test_seek_to_a_time_in_one_partition(api: Api) -> None:
+    queue, group = unique(), unique("group")
+    for partition in ("a", "b"):
+        await api.push(queue, f"{partition}1", f"{partition}2", partition=partition)
+    assert len(await consume(api, queue, group)) == 4
+    path = f"{GROUPS}/{group}/queues/{queue}/partitions/b/seek"
+    response = await api.http.post(path, json={"timestamp": LONG_AGO})
+    assert (response.status_code, response.json()["updated"]) == (200, True)
+    assert await consume(api, queue, group) == ["b1", "b2"]
+    response = await api.http.post(path, json={"timestamp": "soon"})
+    assert (response.status_code, "timestamp 'soon'" in response.text) == (400, True)
+
+
 # Delete.
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.broker import Api, BrokerProcess, unique
+from tests.support.broker import SOON_S, Api, BrokerProcess, unique
 
-ALERTS = Path(__file__).parents[2] / "docs" / "prometheus-alerts.yml"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+DASHBOARD = DEPLOY / "grafana" / "queen.json"
 
 #: Series that the design names, as Prometheus shows them.
 SERIES = {
@@ -143,8 +149,107 @@ async def test_overview_has_the_numbers_that_clients_read(api: Api) -> None:
     assert after["uptime"] > before["uptime"]
 
 
-async def test_every_series_in_the_alert_rules_exists(api: Api) -> None:
-    names = {name.partition("{")[0] for name in await read(api)}
-    used = set(re.findall(r"\bqueen_\w+", ALERTS.read_text()))
+async def declared(api: Api) -> set[str]:
+    """All names that a broker tells, also of families without a series just now."""
+    text = (await api.http.get("/metrics/prometheus")).text
+    names = set()
+    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE):
+        parts = ("_bucket", "_count", "_sum") if kind == "histogram" else ("",)
+        names |= {name + part for part in parts}
+    return names
+
+
+async def test_every_series_of_alerts_dashboard_and_manual_exists(api: Api) -> None:
+    names = await declared(api)
+    rules = re.sub(r"#.*|(summary|description):.*", "", ALERTS.read_text())
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    assert len(queries) > 30
+    used = set(re.findall(r"\bqueen_\w+", rules + " ".join(queries)))
     assert used
     assert used <= names
+    manual = (DEPLOY.parent / "docs" / "operations.md").read_text()
+    families = {re.sub(r"_(bucket|count|sum)$", "", name) for name in names}
+    told = {name for name in re.findall(r"`(queen_\w+)[`{]", manual)}
+    # A schema of that name is in the manual, too.
+    assert told - {"queen_streams"} <= families | names
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool of Debian's prometheus")
+def test_prometheus_accepts_the_rules_and_they_fire_when_they_should() -> None:
+    for command in (["check", "rules", str(ALERTS)], ["test", "rules", "alerts.test.yml"]):
+        done = subprocess.run(
+            ["promtool", *command], cwd=ALERTS.parent, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def test_messages_are_counted_by_what_became_of_them(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    api = Api(start_broker().url)
+    queue = unique()
+    await api.configure(queue, retryLimit=1, retryDelay=0)
+    await api.push(queue, 1, 2, 3)
+    await api.push(queue, 4, transactionId="a")
+    await api.push(queue, 4, transactionId="a")
+    for _ in range(2):
+        (message,) = await api.pop(queue)
+        await api.ack(message, status="failed")
+    message, *_ = await api.pop(queue, batch=3)
+    await api.ack(message)
+    assert await api.pop(unique()) == []
+    await api.ack({**message, "leaseId": unique()})
+    refused = await api.http.get("/api/v1/pop/queue/" + "x" * 300)
+    assert refused.status_code == 400
+    assert (await api.http.get("/nowhere")).status_code == 404
+    await api.transaction([{"type": "push", "items": [{"queue": queue, "payload": 1}]}])
+    told = await read(api)
+    prefix = "queen_messages_"
+    assert told[prefix + "pushed_total"] == 5
+    assert told[prefix + "stored_total{path=push}"] == 4
+    assert told[prefix + "stored_total{path=transaction}"] == 1
+    assert told[prefix + "duplicate_total"] == 1
+    assert told[prefix + "delivered_total"] == 5
+    assert told[prefix + "failed_total"] == 2
+    assert told[prefix + "retried_total"] == 1
+    assert told[prefix + "dead_lettered_total"] == 1
+    assert told[prefix + "acked_total"] == 1
+    assert told["queen_redeliveries_total"] == 1
+    assert told["queen_acks_refused_total"] == 1
+    assert told["queen_delivery_lag_seconds_count"] == 3
+    assert told["queen_delivery_lag_seconds_sum"] < SOON_S
+    requests = "queen_http_requests_total"
+    assert told[requests + "{code=2xx,method=POST,route=/api/v1/push}"] == 3
+    assert told[requests + "{code=2xx,method=GET,route=/api/v1/pop}"] == 4
+    assert told[requests + "{code=4xx,method=GET,route=/api/v1/pop}"] == 1
+    assert told[requests + "{code=4xx,method=GET,route=unknown}"] == 1
+    assert told[requests + "{code=2xx,method=POST,route=/api/v1/transaction}"] == 1
+    assert told["queen_request_seconds_count{operation=push}"] == 3
+    assert told["queen_call_requests_sum{path=push}"] == 3
+    assert told["queen_call_rows_sum{path=push}"] == 5
+    # The empty pop was answered without a call.
+    assert told["queen_pop_working_seconds_count"] == 3
+    assert told["queen_connections"] >= 1
+    assert told["queen_http_received_bytes_total"] > 1_000
+    assert told["queen_http_sent_bytes_total"] > 1_000
+    # Others use this database as well.
+    assert told["queen_dlq_depth"] >= 1
+    assert told[f"queen_dlq_depth_by_queue{{queue={queue}}}"] == 1
+    assert told[f"queen_queue_depth{{queue={queue}}}"] == 3
+    lag = f"queen_group_lag_messages{{group=__QUEUE_MODE__,queue={queue}}}"
+    assert told[lag] == 3
+    await api.close()
+
+
+async def test_queues_beyond_the_bound_are_one_series(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    api = Api(start_broker(QUEEN_METRICS_QUEUES_MAX="1").url)
+    for _ in range(3):
+        await api.push(unique(), 1)
+    told = await read(api)
+    depths = [name for name in told if name.startswith("queen_queue_depth{")]
+    assert len(depths) == 2
+    assert "queen_queue_depth{queue=_other}" in depths
+    await api.close()

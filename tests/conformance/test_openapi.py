@@ -87,6 +87,9 @@ async def _inspection(api: Api, queue: str, message: Mapping[str, Any]) -> None:
         "consumer-groups", "consumer-groups/g", "consumer-groups/lagging?minLagSeconds=0",
         "operations", "operations/stats", "operations/aside", "analytics/retention",
         "analytics/pipeline", "system/maintenance", "system/maintenance/pop",
+        "system/shared-state", "resources/partitions", "analytics/system-metrics",
+        "analytics/worker-metrics", "analytics/queue-lag", "analytics/queue-ops",
+        "analytics/queue-parked-replicas", "analytics/postgres-stats",
     ):  # fmt: skip
         await _ok(await http.get(f"/api/v1/{path}"))
     for path in ("/health", "/health/live", "/health/ready", "/metrics", "/metrics/prometheus"):

@@ -107,3 +107,37 @@ async def test_unknown_queue_is_not_found(api: Api) -> None:
 async def test_page_out_of_range_is_refused(api: Api) -> None:
     response = await api.http.get(f"{RESOURCES}/queues", params={"limit": 10_001})
     assert (response.status_code, "limit 10001" in response.text) == (400, True)
+
+
+async def test_partitions_of_all_queues_come_in_pages(api: Api) -> None:
+    queue, other = unique(), unique()
+    for name in ("b", "a", "c"):
+        await api.push(queue, 1, 2, partition=name)
+    await api.push(other, 1)
+    found = (await api.http.get("/api/v1/resources/partitions", params={"queue": queue})).json()
+    assert [(one["queue"], one["name"]) for one in found["partitions"]] == [
+        (queue, name) for name in ("a", "b", "c")
+    ]
+    first = found["partitions"][0]
+    assert set(first) == {
+        "id", "name", "queue", "namespace", "task", "createdAt", "messages", "newestMessage",
+    }  # fmt: skip
+    assert first["messages"] == {"total": 2}
+    assert found["pagination"] == {"limit": 100, "offset": 0}
+    page = {"queue": queue, "limit": 1, "offset": 1}
+    found = (await api.http.get("/api/v1/resources/partitions", params=page)).json()
+    assert [one["name"] for one in found["partitions"]] == ["b"]
+    every = (await api.http.get("/api/v1/resources/partitions", params={"limit": 10_000})).json()[
+        "partitions"
+    ]
+    assert {queue, other} <= {one["queue"] for one in every}
+    places = [(one["queue"], one["name"]) for one in every]
+    assert len(set(places)) == len(places)
+
+
+async def test_shared_state_tells_what_the_broker_remembers(api: Api) -> None:
+    await api.push(unique(), 1)
+    found = (await api.http.get("/api/v1/system/shared-state")).json()
+    assert found["enabled"] is True
+    assert found["partitionsRemembered"] >= 1
+    assert found["maintenanceMode"] is False

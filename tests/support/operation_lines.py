@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry
-
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.engine.queued_pushes.processor import OperationProcessor
 from queenmq.engine.requests import ClaimedOperation, PartitionKey, WaitingOperations
 from queenmq.errors import ClaimLost, QueenError
+from queenmq.metrics.registry import Registry
 
 
 @dataclass
@@ -124,7 +123,7 @@ def make_processor(
         if told is not None:
             told.extend(keys)
 
-    metrics = OperationMetrics(CollectorRegistry())
+    metrics = OperationMetrics(Registry())
     return OperationProcessor(
         lines,
         metrics,

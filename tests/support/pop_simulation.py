@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry
-
 from queenmq.engine.pop.board.actions import (
     Action,
     Answer,
@@ -38,12 +36,13 @@ from queenmq.engine.pop.board.look_up import (
 )
 from queenmq.engine.pop.board.poll_schedule import PollSchedule
 from queenmq.engine.pop.calls import candidates_of
-from queenmq.engine.pop.intention import Intention, StateTimes
+from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.requests import PartitionKey, PartitionRef, PopGrant, PopRequest, Scope
 from queenmq.errors import PartitionBusy, QueenError, StorageRejected, StorageUnavailable
+from queenmq.metrics.registry import Registry
 from tests.support.model_database import ModelDatabase, ModelPartition, ModelQueue
-from tests.support.pops import partition
+from tests.support.pops import TalliedTimes, partition
 
 GROUPS = ("a", "b")
 SCOPES = (Scope("orders"), Scope(namespace="shop"), Scope("orders", "p0"), Scope("orders", "p1"))
@@ -89,10 +88,10 @@ class PopSimulation:
         self.board = PopBoard(
             BoardLimits(room=room, look_up_pools_max=3, page=PAGE, is_checking=True),
             PollSchedule(min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=5_000),
-            PopMetrics(CollectorRegistry(), slots=SLOTS),
+            PopMetrics(Registry(), slots=SLOTS),
             find_known=self._known.get,
         )
-        self._times = StateTimes()
+        self._times = TalliedTimes()
         self._calls: list[Call] = []
         self._busy_slots = 0
         self._wake_at: float | None = None
@@ -186,7 +185,7 @@ class PopSimulation:
     def _other_broker_pops(self) -> None:
         scope = Scope("orders")
         request = PopRequest(scope, self._random.choice(GROUPS), batch=1)
-        other = Intention(request, tick=0, answer=None, now_ms=0, times=StateTimes())
+        other = Intention(request, tick=0, answer=None, now_ms=0, times=TalliedTimes())
         one = self._random.choice(self.database.partitions)
         wanted = candidates_of([_assignment(other, one.id)])
         self.database.take(wanted, self.database.see(wanted))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from hypothesis import note
-from prometheus_client import CollectorRegistry
 
 from queenmq.engine import catalogue
 from queenmq.engine.ack import leases as lease_service
@@ -30,6 +29,7 @@ from queenmq.engine.pop.service import PopLimits, PopService
 from queenmq.engine.requests import PopCandidate, PopRequest, Scope
 from queenmq.errors import PartitionBusy, StorageUnavailable
 from queenmq.ids import random_uuid
+from queenmq.metrics.registry import Registry
 from tests.support.model_database import ModelDatabase, ModelPartition, ModelQueue
 from tests.support.model_store import ModelStore, StillLoop
 from tests.support.pops import partition
@@ -71,7 +71,7 @@ class Story:
         ]
         self.store = ModelStore(self.database)
         memory = Catalogue(self.store, lock_timeout_ms=1, wait_ms=1)
-        metrics = PopMetrics(CollectorRegistry(), slots=LIMITS.slots)
+        metrics = PopMetrics(Registry(), slots=LIMITS.slots)
         leases = LeaseService(self.store, lock_timeout_ms=1, wait_ms=1_000)
         self.service = PopService(
             self.store, leases, memory, metrics, LIMITS, on_returned=lambda _: None

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry
-
 from queenmq.engine.pop.board.board import BoardLimits, PopBoard
 from queenmq.engine.pop.board.decision import Assignment, Plan, Room
 from queenmq.engine.pop.board.look_up import LookUp
@@ -15,6 +13,7 @@ from queenmq.engine.pop.board.poll_schedule import PollSchedule
 from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.board.state import BoardState
 from queenmq.engine.pop.intention import Intention, StateTimes
+from queenmq.engine.pop.machine import PopState
 from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.requests import (
     PartitionKey,
@@ -24,6 +23,7 @@ from queenmq.engine.requests import (
     Resolved,
     Scope,
 )
+from queenmq.metrics.registry import Registry
 
 GROUP = "billing"
 ORDERS = Scope("orders")
@@ -43,6 +43,31 @@ def make_request(scope: Scope = ORDERS, group: str = GROUP, **more: Any) -> PopR
     return PopRequest(scope=scope, consumer_group=group, **{"batch": 1, **more})
 
 
+class Tally:
+    """Adds up what it is told, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def observe(self, value: float) -> None:
+        self.value = round(self.value + 1000 * value, 6)
+
+
+class TalliedTimes(StateTimes):
+    """Times that can be read again."""
+
+    def __init__(self) -> None:
+        self.tallies = {state: Tally() for state in PopState}
+        super().__init__(self.tallies)
+
+
+def told(times: StateTimes) -> tuple[dict[PopState, int], dict[PopState, float]]:
+    """How often each state was come into, and the milliseconds in it."""
+    assert isinstance(times, TalliedTimes)
+    entries = {state: times.entries[state] for state in PopState}
+    return entries, {state: tally.value for state, tally in times.tallies.items()}
+
+
 def make_intention(
     scope: Scope = ORDERS,
     *,
@@ -56,7 +81,7 @@ def make_intention(
         tick=tick,
         answer=None,
         now_ms=now_ms,
-        times=times or StateTimes(),
+        times=times or TalliedTimes(),
     )
 
 
@@ -76,7 +101,7 @@ class OpenBoard(PopBoard):
         super().__init__(
             BoardLimits(room=room, look_up_pools_max=pools_max, page=page, is_checking=True),
             PollSchedule(min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=5_000),
-            PopMetrics(CollectorRegistry(), slots=1),
+            PopMetrics(Registry(), slots=1),
             find_known=self.known.get,
         )
 

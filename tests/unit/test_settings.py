@@ -108,7 +108,7 @@ class TestValues:
         assert load(environ={f"QUEEN_{name.upper()}": ""}) == Settings()
 
     def test_variables_of_others_are_ignored(self) -> None:
-        assert load(environ={"QUEEN_NONSENSE": "1", "PORT": "2"}) == Settings()
+        assert load(environ={"QUEEN_NONSENSE": "1", "MY_PORT": "2"}) == Settings()
 
 
 class TestUnknownVariables:

@@ -82,6 +82,7 @@ _QUEUES = {
     "GET /api/v1/resources/namespaces": _read(Reach.ALL),
     "GET /api/v1/resources/tasks": _read(Reach.ALL),
     "GET /api/v1/resources/overview": _read(Reach.ALL),
+    "GET /api/v1/resources/partitions": _read(Reach.QUERY),
 }
 _GROUPS = {
     "GET /api/v1/consumer-groups": _read(Reach.LIST),
@@ -120,6 +121,12 @@ _STATUS = {
     "GET /api/v1/status/queues/{queue:name}": _read(Reach.PATH),
     "GET /api/v1/why/{queue:name}": _read(Reach.PATH),
     "GET /api/v1/analytics/retention": _read(Reach.QUERY),
+    "GET /api/v1/analytics/system-metrics": _read(Reach.ALL),
+    "GET /api/v1/analytics/worker-metrics": _read(Reach.ALL),
+    "GET /api/v1/analytics/queue-lag": _read(Reach.QUERY),
+    "GET /api/v1/analytics/queue-ops": _read(Reach.QUERY),
+    "GET /api/v1/analytics/queue-parked-replicas": _read(Reach.QUERY),
+    "GET /api/v1/analytics/postgres-stats": _read(Reach.ALL),
     "GET /api/v1/analytics/pipeline": _read(Reach.ALL),
     "GET /api/v1/analytics/pipeline/{table:name}": _read(Reach.ALL),
 }
@@ -142,6 +149,7 @@ _STREAMS = {
     "DELETE /api/v1/streams/{name:name}": Right(ADMIN, Reach.ID, MANAGE, "stream.delete"),
 }
 _SYSTEM = {
+    "GET /api/v1/system/shared-state": _read(Reach.ALL),
     "GET /api/v1/system/maintenance": Right(ADMIN, Reach.ALL, MANAGE, is_change=False),
     "POST /api/v1/system/maintenance": Right(ADMIN, Reach.ALL, MANAGE, "maintenance.push"),
     "GET /api/v1/system/maintenance/pop": Right(ADMIN, Reach.ALL, MANAGE, is_change=False),

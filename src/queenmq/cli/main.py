@@ -16,10 +16,10 @@ from queenmq.cli.access import audit, tokens
 from queenmq.cli.display.help import prepare, wrong_number
 from queenmq.cli.display.safe import say
 from queenmq.cli.exits import ERROR, INTERRUPTED, OK, PIPE_CLOSED, USAGE, code_of, line_of
-from queenmq.cli.messages import dlq, pop, push, tail
+from queenmq.cli.messages import dlq, lease, pop, push, tail
 from queenmq.cli.messages import show as messages
-from queenmq.cli.operate import bench, maintenance, ops, status, top
-from queenmq.cli.queues import apply, groups, partitions, queues
+from queenmq.cli.operate import bench, maintenance, metrics, ops, status, top
+from queenmq.cli.queues import apply, groups, partitions, queues, scopes
 from queenmq.cli.server import db, serve
 from queenmq.errors import QueenError
 
@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 app.command(name="serve")(serve.serve)
 app.command(name="demo")(demo.demo)
-for module in (push, pop, tail, status, apply, bench, top, audit):
+for module in (push, pop, tail, status, apply, bench, top, metrics, scopes, lease, audit):
     module.register(app)
 app.add_typer(queues.app, name="queues")
 app.add_typer(partitions.app, name="partitions")
@@ -41,6 +41,7 @@ groups.register(app)
 app.add_typer(messages.app, name="messages")
 app.add_typer(messages.trace, name="trace")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(lease.app, name="lease")
 app.add_typer(ops.app, name="ops")
 app.add_typer(maintenance.app, name="maintenance")
 app.add_typer(tokens.app, name="tokens")

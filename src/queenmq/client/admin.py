@@ -6,12 +6,12 @@ does not exist is a ResourceNotFound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack
 
 from queenmq import wire
-from queenmq.client.calls import quoted, with_query
-from queenmq.client.http.transport import Transport
+from queenmq.client.calls import quoted
+from queenmq.client.history import HistoryCalls
 from queenmq.client.message import DeadLetters
 from queenmq.client.queries import (
     AnalyticsQuery,
@@ -20,6 +20,7 @@ from queenmq.client.queries import (
     MessageQuery,
     OperationQuery,
     PageQuery,
+    PartitionQuery,
     QueueQuery,
     ScopeQuery,
     StatusQuery,
@@ -37,22 +38,8 @@ def _group_on(group: str, queue: str, action: str = "") -> str:
     return f"/api/v1/consumer-groups/{quoted(group)}/queues/{quoted(queue)}{action}"
 
 
-class Admin:
+class Admin(HistoryCalls):
     """Questions and orders by the names of the official client."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    async def _get(self, wanted: type[T], path: str, query: Mapping[str, Any] | None = None) -> T:
-        return await self._transport.fetch("GET", with_query(path, query or {}), wanted)
-
-    async def _post(self, wanted: type[T], path: str, body: Any) -> T:
-        return await self._transport.fetch("POST", path, wanted, body)
-
-    async def _delete(
-        self, wanted: type[T], path: str, query: Mapping[str, Any] | None = None
-    ) -> T:
-        return await self._transport.fetch("DELETE", with_query(path, query or {}), wanted)
 
     # Queues.
 
@@ -84,13 +71,13 @@ class Admin:
         """
         return await self._get(wire.QueueDetail, f"/api/v1/resources/queues/{quoted(name)}")
 
-    async def get_partitions(self, /, **query: Any) -> Any:
-        """List partitions, on servers that have this route; ours shows them with their queue.
+    async def get_partitions(self, **query: Unpack[PartitionQuery]) -> wire.PartitionList:
+        """List the partitions of a queue or of all, by queue and name.
 
         Args:
-            query: Parameters of that server.
+            query: `queue`, `limit`, `offset`.
         """
-        return await self._get(Any, "/api/v1/resources/partitions", query)
+        return await self._get(wire.PartitionList, "/api/v1/resources/partitions", query)
 
     async def clear_queue(self, name: str, partition: str | None = None) -> wire.QueueCleared:
         """Drop all messages of a queue, or of one partition.
@@ -455,6 +442,40 @@ class Admin:
         """
         return await self._post(wire.GroupMoved, _group_on(group, queue, "/seek"), options or {})
 
+    async def seek_partition(
+        self, group: str, queue: str, partition: str, options: dict[str, Any]
+    ) -> wire.GroupMovedInPartition:
+        """Move a group on one partition.
+
+        Args:
+            group: The consumer group.
+            queue: The queue.
+            partition: The partition.
+            options: `{"toEnd": True}` or `{"timestamp": ...}`.
+        """
+        path = _group_on(group, queue, f"/partitions/{quoted(partition)}/seek")
+        return await self._post(wire.GroupMovedInPartition, path, options)
+
+    # Leases and transactions by hand.
+
+    async def extend_lease(self, lease_id: str, *, seconds: int = 60) -> wire.LeaseExtended:
+        """Extend a live lease; raise ResourceNotFound for one that is not live any more.
+
+        Args:
+            lease_id: The lease.
+            seconds: How long it lasts from now.
+        """
+        path = f"/api/v1/lease/{quoted(lease_id)}/extend"
+        return await self._post(wire.LeaseExtended, path, {"seconds": seconds})
+
+    async def run_transaction(self, body: dict[str, Any]) -> wire.TransactionAnswer:
+        """Run a transaction as it is written; `success` says whether it was committed.
+
+        Args:
+            body: What `POST /api/v1/transaction` takes.
+        """
+        return await self._post(wire.TransactionAnswer, "/api/v1/transaction", body)
+
     # The broker.
 
     async def health(self) -> wire.Health:
@@ -462,8 +483,17 @@ class Admin:
         return await self._get(wire.Health, "/health")
 
     async def metrics(self) -> wire.Metrics:
-        """Show what the process that answers has done and uses."""
+        """Show what the broker has done and uses."""
         return await self._get(wire.Metrics, "/metrics")
+
+    async def get_series(self) -> str:
+        """Return the broker's series as Prometheus reads them."""
+        answer = await self._transport.request("GET", "/metrics/prometheus")
+        return answer.body.decode()
+
+    async def get_shared_state(self) -> wire.BrokerMemory:
+        """Show what the broker remembers of what all brokers share."""
+        return await self._get(wire.BrokerMemory, "/api/v1/system/shared-state")
 
     async def get_maintenance_mode(self) -> wire.MaintenanceState:
         """Show whether pushes are held back, and what is on the broker's disk."""
@@ -490,26 +520,6 @@ class Admin:
         """
         path = "/api/v1/system/maintenance/pop"
         return await self._post(wire.PopMaintenance, path, {"enabled": enabled})
-
-    async def get_system_metrics(self, /, **query: Any) -> Any:
-        """Ask for metrics of the system, on servers that have this route.
-
-        Args:
-            query: Parameters of that server.
-        """
-        return await self._get(Any, "/api/v1/analytics/system-metrics", query)
-
-    async def get_worker_metrics(self, /, **query: Any) -> Any:
-        """Ask for metrics of workers, on servers that have this route.
-
-        Args:
-            query: Parameters of that server.
-        """
-        return await self._get(Any, "/api/v1/analytics/worker-metrics", query)
-
-    async def get_postgres_stats(self) -> Any:
-        """Ask for statistics of PostgreSQL, on servers that have this route."""
-        return await self._get(Any, "/api/v1/analytics/postgres-stats")
 
     # Operations.
 

@@ -39,6 +39,15 @@ class QueueQuery(PageQuery, total=False):
     search: str | None
 
 
+class PartitionQuery(PageQuery, total=False):
+    """Which partitions.
+
+    queue: Only partitions of this queue.
+    """
+
+    queue: str | None
+
+
 class ScopeQuery(PageQuery, total=False):
     """Queues of which namespace and task.
 
@@ -70,6 +79,36 @@ class AnalyticsQuery(StatusQuery, total=False):
     """
 
     interval: str | None
+
+
+class ParkedQuery(SpanQuery, total=False):
+    """Waiting pops of which queue, and when.
+
+    queue: Only pops of this queue.
+    """
+
+    queue: str | None
+
+
+class QueueHistoryQuery(ParkedQuery, total=False):
+    """Whose history, and when.
+
+    queue: Only this queue.
+    limit: Most queues of the answer, the busiest first.
+    """
+
+    limit: int | None
+
+
+class WorkerQuery(SpanQuery, total=False):
+    """Which workers, and when.
+
+    hostname: Only workers of this host.
+    workerId: Only workers of this number.
+    """
+
+    hostname: str | None
+    workerId: int | None
 
 
 class MessageQuery(PageQuery, SpanQuery, total=False):

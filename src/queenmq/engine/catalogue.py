@@ -48,6 +48,10 @@ class Catalogue:
         refs = [ref for key in keys if (ref := self._refs.get(key)) is not None]
         return refs if len(refs) == len(keys) else None
 
+    def __len__(self) -> int:
+        """How many partitions are remembered."""
+        return len(self._refs)
+
     def forget(self, keys: Iterable[PartitionKey]) -> None:
         """Drop entries that turned out to be stale."""
         for key in keys:

@@ -118,6 +118,8 @@ class ClaimedOperation(NamedTuple):
     retry_count: int
     max_retries: int
     was_stuck: bool
+    #: How long it had waited when it was claimed.
+    waited_s: float = 0.0
 
     @property
     def key(self) -> PartitionKey:

@@ -18,6 +18,7 @@ from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import PartitionRef, TransactionItems, TransactionOutcome
 from queenmq.errors import Overloaded, PartitionBusy, PartitionGone, QueenError, StorageUnavailable
+from queenmq.metrics.registry import Registry
 
 #: Transactions in flight, and as many that wait for held rows; the others wait their turn without a
 #: connection.
@@ -79,6 +80,7 @@ class TransactionService:
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
         on_freed: Freed,
+        registry: Registry | None = None,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
@@ -88,8 +90,6 @@ class TransactionService:
         self._on_queued = on_queued
         self._on_freed = on_freed
         self._waiting = 0
-        #: Messages stored so far.
-        self.messages = 0
         self._calls: LanedCalls[TransactionEntry] = LanedCalls(
             "transaction",
             self._run,
@@ -97,6 +97,8 @@ class TransactionService:
             calls_max=_CALLS_MAX,
             rows_max=TransactionEntry.weight,
             lock_timeout_ms=lock_timeout_ms,
+            wait_ms=wait_ms,
+            registry=registry,
         )
 
     def submit(self, items: TransactionItems) -> asyncio.Future[TransactionOutcome]:
@@ -190,7 +192,6 @@ class TransactionService:
     def _tell(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
         if queued := outcome.pushed.queued_ids:
             self._on_queued(len(queued))
-        self.messages += outcome.pushed.outcomes.count("q")
         self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())
         for ack, key in zip(entry.items.acks, outcome.freed, strict=True):
             if key is not None:

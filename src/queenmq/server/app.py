@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -28,7 +28,6 @@ from queenmq.server.answers.error_responses import (
     status_of,
 )
 from queenmq.server.answers.failure_log import FailureLog
-from queenmq.server.answers.refusals import Refusals
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.auth.callers import check_caller
 from queenmq.server.auth.endpoint import CheckedEndpoint
@@ -36,11 +35,12 @@ from queenmq.server.auth.gate import Gate
 from queenmq.server.auth.wiring import Access
 from queenmq.server.edge.asgi_bridge import run_asgi
 from queenmq.server.edge.exchange import Exchange
+from queenmq.server.metering.refusals import Refusals
+from queenmq.server.metering.requests import RequestMeter, RouteMeter
 from queenmq.server.requests.queries import parse_path
 from queenmq.server.routes.hot.pop import PREFIX as POP_PREFIX
 from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routes.hot.transactions import EXTEND_PATH, is_extension
-from queenmq.server.routes.inspection.metrics import MetricsRoutes
 from queenmq.server.routing.spec import RouteSpec, bound_routes
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,14 @@ _POP_QUEUE = POP_PREFIX + b"/queue/"
 
 Handler = Callable[[Exchange], None]
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Served(NamedTuple):
+    """A hot route: what answers it, what it needs, and what counts its answers."""
+
+    handler: Handler
+    right: Right
+    meter: RouteMeter
 
 
 class _NameConvertor(Convertor[str]):
@@ -72,7 +80,7 @@ class App:
     """Routes requests and turns errors into answers. A failing request never takes the server
     along.
 
-    `routes` are the objects whose methods are routes. Those of `pop` and `metrics` are among them.
+    `routes` are the objects whose methods are routes. `pop` is one of them.
     """
 
     def __init__(
@@ -80,16 +88,17 @@ class App:
         routes: Iterable[object],
         *,
         pop: PopRoute,
-        metrics: MetricsRoutes,
+        meter: RequestMeter,
         refusals: Refusals,
         access: Access,
     ) -> None:
+        self._meter = meter
         self._refusals = refusals
         self._gate: Gate = access.gate
         self._access = access
-        self._pop = pop
-        self._metrics = metrics
-        self._hot: dict[tuple[str, bytes], tuple[Handler, Right]] = {}
+        pops = meter.route("GET", POP_PREFIX.decode())
+        self._pop_queue, self._pop_any = Served(pop, _POP, pops), Served(pop, _POP_ANY, pops)
+        self._hot: dict[tuple[str, bytes], Served] = {}
         others: list[tuple[RouteSpec, Endpoint]] = []
         # Pops have names in their paths, so they are found by the beginning of those.
         found = [one for owner in routes if owner is not pop for one in bound_routes(owner)]
@@ -97,21 +106,22 @@ class App:
             if not spec.is_hot:
                 others.append((spec, handler))
                 continue
-            served = (handler, right_of(spec.method, spec.path))
-            if spec.path == EXTEND_PATH:
-                self._extend = served
-                continue
-            self._hot[spec.method, spec.path.encode()] = served
-            if spec.method == "GET":
-                # Every GET route answers HEAD as well.
-                self._hot["HEAD", spec.path.encode()] = served
-        self._router = Router(_router_routes(others), redirect_slashes=False, default=self._unknown)
+            right = right_of(spec.method, spec.path)
+            # Every GET route answers HEAD as well.
+            for method in ("GET", "HEAD") if spec.method == "GET" else (spec.method,):
+                served = Served(handler, right, meter.route(method, spec.path))
+                if spec.path == EXTEND_PATH:
+                    self._extend = served
+                else:
+                    self._hot[method, spec.path.encode()] = served
+        self._router = Router(
+            _router_routes(others, meter), redirect_slashes=False, default=self._unknown
+        )
         self._paths = {path for _, path in self._hot}
         self._failures = FailureLog()
 
     def __call__(self, exchange: Exchange) -> None:
         """Answer the request, now or later. What it raises is for `fail`."""
-        self._metrics.requests += 1
         identity = self._gate.recall(exchange.head, exchange.address)
         if identity is None:
             exchange.run(self._meet(exchange))
@@ -130,16 +140,16 @@ class App:
         method, path = head.method, head.path
         hot = self._hot.get((method, path))
         if hot is not None:
-            _serve_hot(exchange, *hot)
+            _serve_hot(exchange, hot)
         elif _is_pop(path):
-            right = _POP if path.startswith(_POP_QUEUE) else _POP_ANY
-            _serve_named(exchange, "GET", self._pop, right)
+            is_named = path.startswith(_POP_QUEUE)
+            _serve_named(exchange, "GET", self._pop_queue if is_named else self._pop_any)
         elif is_extension(path):
-            _serve_named(exchange, "POST", *self._extend)
+            _serve_named(exchange, "POST", self._extend)
         elif method == "OPTIONS":
             exchange.answer(204, b"", ())
         elif b"%" in path and (hot := self._hot.get((method, unquote_to_bytes(path)))):
-            _serve_hot(exchange, *hot)
+            _serve_hot(exchange, hot)
         elif path in self._paths:
             _answer_wrong_method(exchange)
         else:
@@ -160,6 +170,7 @@ class App:
             body = msgspec.structs.replace(DEFECT, error_id=facts["error_id"])
             exchange.answer(500, wire.encode(body))
             return
+        self._meter.failed(error, status_of(error))
         if isinstance(error, Overloaded):
             self._refusals.count(error)
         body = body_of(error)
@@ -179,7 +190,7 @@ class App:
         await answer(scope, receive, send)
 
 
-def _router_routes(found: Iterable[tuple[RouteSpec, Endpoint]]) -> list[Route]:
+def _router_routes(found: Iterable[tuple[RouteSpec, Endpoint]], meter: RequestMeter) -> list[Route]:
     """Return a Starlette route per path, the most specific first: a name may hold slashes."""
     by_path: dict[str, dict[str, tuple[RouteSpec, Endpoint]]] = {}
     for spec, endpoint in found:
@@ -187,21 +198,23 @@ def _router_routes(found: Iterable[tuple[RouteSpec, Endpoint]]) -> list[Route]:
     routes = []
     for path, methods in by_path.items():
         specs = [spec for spec, _ in methods.values()]
-        by_method = _Endpoint(path, {name: endpoint for name, (_, endpoint) in methods.items()})
+        endpoints = {name: endpoint for name, (_, endpoint) in methods.items()}
+        by_method = _Endpoint(path, endpoints, meter)
         routes.append((specs[0].specificity, _ApiRoute(path, by_method, when=specs[0].when)))
     routes.sort(key=lambda one: -one[0])
     return [route for _, route in routes]
 
 
-def _serve_hot(exchange: Exchange, handler: Handler, right: Right) -> None:
-    check_caller(exchange, right)
-    handler(exchange)
+def _serve_hot(exchange: Exchange, served: Served) -> None:
+    exchange.route = served.meter
+    check_caller(exchange, served.right)
+    served.handler(exchange)
 
 
-def _serve_named(exchange: Exchange, method: str, handler: Handler, right: Right) -> None:
+def _serve_named(exchange: Exchange, method: str, served: Served) -> None:
     """Answer a request to a path with a name in it, which takes this method alone."""
     if exchange.head.method == method:
-        _serve_hot(exchange, handler, right)
+        _serve_hot(exchange, served)
     elif exchange.head.method == "OPTIONS":
         exchange.answer(204, b"", ())
     else:
@@ -232,19 +245,20 @@ class _Endpoint:
     by Starlette itself, and not in JSON.
     """
 
-    def __init__(self, path: str, endpoints: Mapping[str, Endpoint]) -> None:
+    def __init__(self, path: str, endpoints: Mapping[str, Endpoint], meter: RequestMeter) -> None:
         self._endpoints = {
-            method: CheckedEndpoint(endpoint, right_of(method, path))
+            method: (CheckedEndpoint(endpoint, right_of(method, path)), meter.route(method, path))
             for method, endpoint in endpoints.items()
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        endpoint = self._endpoints.get(method)
-        if endpoint is None:
+        found = self._endpoints.get(method)
+        if found is None:
             answer = json_answer(_wrong_method(scope["path"], scope["method"]), 405)
             await answer(scope, receive, send)
             return
+        endpoint, scope["queen.exchange"].route = found
         parse_path(scope["raw_path"])
         response = await endpoint(Request(scope, receive))
         await response(scope, receive, send)

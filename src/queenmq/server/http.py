@@ -78,12 +78,16 @@ def make_edge(broker: Broker, settings: Settings) -> Edge:
         if settings.allowed_hosts or is_loopback(settings.host)
         else None,
     )
+    crowd = Crowd(limits)
+    broker.meter.watch(crowd)
     return Edge(
-        crowd=Crowd(limits),
+        crowd=crowd,
         reader=HeadReader(head_limits, make_judge(rules)),
         app=broker.app,
         on_error=broker.app.fail,
         gzip_bytes_min=settings.gzip_bytes_min,
+        on_answer=broker.meter.answered,
+        on_refusal=lambda error: broker.meter.refused(error.status, error.bound),
     )
 
 

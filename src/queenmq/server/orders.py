@@ -26,3 +26,6 @@ class BrokerOrders(msgspec.Struct, frozen=True, kw_only=True):
     missing: Missing | None = None
     #: The database that other processes of this broker have found behind the URL.
     database_id: str | None = None
+    #: Which of the broker's workers this is, and the memory in which all of them count.
+    place: int = 0
+    metrics_fd: int | None = None

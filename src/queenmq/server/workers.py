@@ -20,6 +20,7 @@ from types import FrameType
 import msgspec
 
 from queenmq.clock import now_ms
+from queenmq.metrics.cells import make_shared
 from queenmq.server.http import serve
 from queenmq.server.orders import BrokerOrders
 
@@ -66,7 +67,9 @@ def _supervise(
     on_ready: Callable[[str | None], None],
 ) -> bool:
     settings = orders.settings
-    workers = [_start(sock, orders) for _ in range(settings.workers)]
+    metrics_fd = make_shared(settings.workers)
+    orders = msgspec.structs.replace(orders, metrics_fd=metrics_fd)
+    workers = [_start(sock, orders, place) for place in range(settings.workers)]
     try:
         found = [_await_ready(worker) for worker, _ in workers]
         if None in found:
@@ -90,18 +93,23 @@ def _supervise(
                         if now_ms() - started_ms < _QUICK_DEATH_MS and selector.select(timeout=1):
                             return True
                         _close_pipes(worker)
-                        workers[place] = _start(sock, orders)
+                        workers[place] = _start(sock, orders, place)
         return True
     finally:
         _stop([worker for worker, _ in workers], settings.shutdown_timeout_ms / 1000 + 5)
+        os.close(metrics_fd)
 
 
-def _start(sock: socket.socket, orders: BrokerOrders) -> tuple[subprocess.Popen[bytes], float]:
+def _start(
+    sock: socket.socket, orders: BrokerOrders, place: int
+) -> tuple[subprocess.Popen[bytes], float]:
+    orders = msgspec.structs.replace(orders, place=place)
+    fds = [sock.fileno(), *([orders.metrics_fd] if orders.metrics_fd is not None else [])]
     worker = subprocess.Popen(
         [sys.executable, "-m", "queenmq.server.workers"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        pass_fds=[sock.fileno()],
+        pass_fds=fds,
         # A Ctrl-C in the terminal is for the parent; it stops the workers in its own order.
         start_new_session=True,
     )

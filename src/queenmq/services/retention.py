@@ -10,10 +10,9 @@ import asyncio
 from typing import Protocol
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry, Counter
-
 from queenmq.engine.requests import RemovedMessages
 from queenmq.errors import PartitionBusy
+from queenmq.metrics.registry import Registry
 
 #: Partitions that one call looks at.
 _PARTITIONS = 500
@@ -53,21 +52,16 @@ class Retention:
 
     name = "retention"
 
-    def __init__(self, store: Store, registry: CollectorRegistry, *, interval_s: float) -> None:
+    def __init__(self, store: Store, registry: Registry, *, interval_s: float) -> None:
         self.interval_s = interval_s
         self._store = store
-        self._removed = Counter(
-            "queen_retention_messages", "Messages removed here.", ["rule"], registry=registry
+        removed = registry.counters("queen_retention_messages", "Messages removed here.", "rule")
+        self._removed = {rule: removed.of(rule) for rule in ("retention", "completed", "eviction")}
+        self._passes = registry.counter(
+            "queen_retention_passes", "Looks at all queues, by this broker."
         )
-        for rule in ("retention", "completed", "eviction"):
-            self._removed.labels(rule)
-        self._passes = Counter(
-            "queen_retention_passes", "Looks at all queues, by this process.", registry=registry
-        )
-        self._skipped = Counter(
-            "queen_retention_queues_held",
-            "Looks that a stranger's lock on a message ended.",
-            registry=registry,
+        self._skipped = registry.counter(
+            "queen_retention_queues_held", "Looks that a stranger's lock on a message ended."
         )
 
     async def run_once(self) -> None:
@@ -91,8 +85,8 @@ class Retention:
             removed = await self._store.remove_messages(
                 queue_id, after, partitions_max=_PARTITIONS, messages_max=_MESSAGES
             )
-            self._removed.labels("retention").inc(removed.retention)
-            self._removed.labels("completed").inc(removed.completed)
-            self._removed.labels("eviction").inc(removed.evicted)
+            self._removed["retention"].inc(removed.retention)
+            self._removed["completed"].inc(removed.completed)
+            self._removed["eviction"].inc(removed.evicted)
             after = removed.next_after
             await asyncio.sleep(max(_PAUSE_S, removed.total / _MESSAGES_PER_S))

@@ -17,8 +17,12 @@ logger = logging.getLogger(__name__)
 class Service(Protocol):
     """Work that is done again and again. One run must be safe to repeat and to cut off."""
 
-    name: str
-    interval_s: float
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def interval_s(self) -> float:
+        """Return the pause before the next run."""
 
     async def run_once(self) -> None:
         """Do what there is to do now."""

@@ -114,7 +114,7 @@ class GroupMoved(Answer):
 
 
 class GroupMovedInPartition(Answer):
-    """A group that was moved to the end of a partition."""
+    """A group that was moved on a partition."""
 
     success: bool
     consumer_group: str

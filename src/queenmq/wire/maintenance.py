@@ -57,6 +57,17 @@ class MaintenanceSwitched(Answer):
     message: str
 
 
+class BrokerMemory(Answer):
+    """What this broker remembers of what all brokers share, and how it hears of changes."""
+
+    enabled: bool
+    partitions_remembered: int
+    maintenance_mode: bool
+    pop_maintenance_mode: bool
+    is_listening: bool
+    database: str | None
+
+
 class PopMaintenance(Answer):
     """Whether pops are paused."""
 

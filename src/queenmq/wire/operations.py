@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from queenmq.wire.shape import Answer, Number, Pagination
 
 
@@ -25,13 +27,17 @@ class AsideCounts(Answer):
     bytes: int
 
 
-class OperationStats(Answer):
+class OperationStats(Answer, kw_only=True):
     """How many operations wait, how old they are and how fast they are run."""
 
     depth: int
     oldest_age_seconds: Number | None
     drain_rate: Number | None
+    #: From accepting an operation to storing it, on average of late; None before the first.
+    latency_seconds: Number | None = msgspec.field(default=None, name="latency_seconds")
     pressure: Number
+    #: `healthy`, `degraded` or `critical`.
+    system_health: str = "healthy"
     aside: AsideCounts
     by_status: dict[str, OperationCounts]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from queenmq.wire.shape import Answer, Natural, Request
+from queenmq.wire.shape import Answer, Natural, Pagination, Request
 
 
 class QueueOptions(Answer):
@@ -125,6 +125,32 @@ class Partition(Answer):
     stats: Counters
     oldest_message: str | None
     newest_message: str | None
+
+
+class PartitionTotal(Answer):
+    """Messages of a partition in short."""
+
+    total: int
+
+
+class PartitionSummary(Answer):
+    """A partition in a list over queues."""
+
+    id: str
+    name: str
+    queue: str
+    namespace: str | None
+    task: str | None
+    created_at: str
+    messages: PartitionTotal
+    newest_message: str | None
+
+
+class PartitionList(Answer):
+    """A page of partitions, by queue and name."""
+
+    partitions: list[PartitionSummary]
+    pagination: Pagination
 
 
 class QueueDetail(Answer):

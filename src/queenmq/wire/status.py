@@ -1,4 +1,4 @@
-"""Counts and rates for dashboards. What is not recorded is 0 or empty; docs/api.md says what."""
+"""Counts and rates for dashboards."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class StatsRefreshed(Answer):
 
 
 class ThroughputPoint(Answer, kw_only=True):
-    """One step of the throughput. Only the first three are recorded over time."""
+    """One step of the throughput; what the history does not have is 0."""
 
     timestamp: str
     ingested: int
@@ -71,16 +71,16 @@ class ThroughputPoint(Answer, kw_only=True):
     max_lag_ms: Number = 0
     avg_event_loop_lag_ms: Number = 0
     max_event_loop_lag_ms: Number = 0
-    min_free_slots: int = 0
+    min_free_slots: Number = 0
     db_errors: int = 0
     ack_failed: int = 0
     dlq_count: int = 0
     queen_cpu_user_pct: Number = 0
     queen_cpu_sys_pct: Number = 0
     queen_rss_mb: Number = 0
-    db_pool_active: int = 0
-    db_pool_idle: int = 0
-    db_pool_size: int = 0
+    db_pool_active: Number = 0
+    db_pool_idle: Number = 0
+    db_pool_size: Number = 0
 
 
 class QueueConsumption(Answer):
@@ -95,22 +95,22 @@ class QueueConsumption(Answer):
 
 
 class KindCounts(Answer):
-    """A number for each kind of request; not recorded."""
+    """A number for each kind of request."""
 
-    push: int = 0
-    pop: int = 0
-    ack: int = 0
+    push: Number = 0
+    pop: Number = 0
+    ack: Number = 0
 
 
 class StatusCounters(Counters):
-    """Messages by state, over the queues of an answer."""
+    """Messages by state, over the queues of an answer, and messages per request."""
 
     requests: KindCounts
     batch_efficiency: KindCounts
 
 
 class LeaseCounts(Answer):
-    """Leases that are live now."""
+    """Leases that are live now, and acks of the span."""
 
     active: int
     partitions_with_leases: int
@@ -134,20 +134,22 @@ class DeadLetterCounts(Answer):
 
 
 class Worker(Answer):
-    """The process that answers."""
+    """A worker as it was last, or the process that answers while the history has none."""
 
     hostname: str
     worker_id: int
     avg_event_loop_lag_ms: Number
     max_event_loop_lag_ms: Number
-    free_slots: int
-    db_connections: int
-    job_queue_size: int
+    free_slots: Number
+    db_connections: Number
+    job_queue_size: Number
     messages_processed: int
+    pid: int | None = None
+    last_seen: str | None = None
 
 
 class ErrorCounts(Answer):
-    """Errors; only dead letters are counted."""
+    """Errors of the span, and all dead letters."""
 
     db_errors: int
     ack_failed: int

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from queenmq.engine.pop.intention import StateTimes
 from queenmq.engine.pop.machine import PopEvent, PopState
-from tests.support.pops import make_intention
+from tests.support.pops import TalliedTimes, make_intention, told
 
 
 def test_starts_pending() -> None:
@@ -37,21 +36,22 @@ def test_may_wait_only_if_asked_to_and_in_time() -> None:
 
 
 def test_times_add_up_over_states_and_pops() -> None:
-    times = StateTimes()
+    times = TalliedTimes()
     for start in (100, 200):
         intention = make_intention(times=times, now_ms=start)
         intention.move(PopEvent.LOOK_UP, start + 1)
         intention.move(PopEvent.ASSIGNED, start + 11)
         intention.move(PopEvent.REFUSED, start + 14)
         intention.move(PopEvent.DRY, start + 15)
-    assert times.entries == {
+    entries, total_ms = told(times)
+    assert entries == {
         **dict.fromkeys(PopState, 0),
         PopState.PENDING: 4,
         PopState.RESOLVING: 2,
         PopState.LEASING: 2,
         PopState.EMPTY: 2,
     }
-    assert times.total_ms == {
+    assert total_ms == {
         **dict.fromkeys(PopState, 0),
         PopState.PENDING: 4,
         PopState.RESOLVING: 20,

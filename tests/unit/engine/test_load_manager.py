@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from queenmq.engine.load.manager import Gauges, LoadManager
-from queenmq.engine.load.metrics import LoadMetrics
+from queenmq.engine.load.metrics import tell_load
 from queenmq.engine.load.pressure import (
     Limits,
     LoadDecision,
@@ -21,6 +20,7 @@ from queenmq.engine.load.pressure import (
     make_thresholds,
 )
 from queenmq.errors import Overloaded
+from queenmq.metrics.registry import Registry
 from tests.support.waiting import wait_until_async
 
 SOON_S = 30.0
@@ -248,9 +248,9 @@ async def test_after_a_stop_nothing_is_measured_or_held_back(world: World) -> No
 
 
 async def test_the_series_tell_what_happened(world: World) -> None:
-    registry = CollectorRegistry()
+    registry = Registry()
     manager = world.manager(lag_ms=1e9)
-    LoadMetrics(registry, manager)
+    tell_load(registry, manager)
     manager.start()
     manager.decide(PUSH)
     world.fullness = 0.75
@@ -258,15 +258,13 @@ async def test_the_series_tell_what_happened(world: World) -> None:
     manager.decide(PUSH)
     manager.decide(PUSH)
     decisions = {
-        decision: registry.get_sample_value(
-            "queen_load_decisions_total", {"type": "push", "decision": decision}
-        )
+        decision: registry.sum("queen_load_decisions", type="push", decision=decision)
         for decision in ("execute", "queue", "reject")
     }
     assert decisions == {"execute": 1, "queue": 2, "reject": 0}
-    assert registry.get_sample_value("queen_load_pressure") == 0.75
-    assert registry.get_sample_value("queen_load_engaged", {"type": "push"}) == 1
-    assert registry.get_sample_value("queen_load_engaged", {"type": "ack_batch"}) == 0
+    assert registry.sum("queen_load_pressure") == 0.75
+    assert registry.sum("queen_load_engaged", type="push") == 1
+    assert registry.sum("queen_load_engaged", type="ack_batch") == 0
     block_loop(0.3)
     await world.settle(1)
-    assert (registry.get_sample_value("queen_event_loop_lag_seconds") or 0) > 0
+    assert registry.sum("queen_event_loop_lag_seconds") > 0

@@ -16,7 +16,7 @@ from queenmq.engine.pop.machine import (
     diagram,
     step,
 )
-from tests.support.pops import make_intention
+from tests.support.pops import make_intention, told
 
 S, E = PopState, PopEvent
 PAIRS = list(itertools.product(PopState, PopEvent))
@@ -74,17 +74,18 @@ def test_a_pop_takes_the_step_or_stays_as_it_was(state: PopState, event: PopEven
         intention.move(way, 10)
     assert intention.state is state
     times = intention._times
-    before = (dict(times.entries), dict(times.total_ms))
+    before = told(times)
     if (state, event) in MOVES:
         intention.move(event, 25)
         assert intention.state is MOVES[state, event]
-        assert times.entries[intention.state] == before[0][intention.state] + 1
-        assert times.total_ms[state] == before[1][state] + 25 - (10 if WAYS[state] else 0)
+        entries, total_ms = told(times)
+        assert entries[intention.state] == before[0][intention.state] + 1
+        assert total_ms[state] == before[1][state] + 25 - (10 if WAYS[state] else 0)
     else:
         with pytest.raises(AssertionError):
             intention.move(event, 25)
         assert intention.state is state
-        assert (times.entries, times.total_ms) == before
+        assert told(times) == before
     assert intention.is_final == (intention.state in FINAL)
     assert intention.is_waiting == (intention.state in WAITING)
 

@@ -12,7 +12,7 @@ from queenmq.engine.requests import PushItems, TransactionItems
 from queenmq.engine.transactions import TransactionService
 from queenmq.errors import Overloaded
 from queenmq.server.answers.error_responses import body_of, retry_after_s, status_of
-from queenmq.server.answers.refusals import BOUNDS
+from queenmq.server.metering.refusals import BOUNDS
 
 ITEMS = TransactionItems(PushItems([], []), [], [], UUID(int=1), None, is_key_derived=True)
 

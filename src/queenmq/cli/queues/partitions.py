@@ -1,4 +1,4 @@
-"""`queen partitions ...`: list the partitions of a queue, delete one."""
+"""`queen partitions ...`: list the partitions of a queue; show, move, clear or delete one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import typer
 from typer.core import TyperGroup
 
 from queenmq.cli.display.output import Column
-from queenmq.cli.display.times import when
+from queenmq.cli.display.times import parse_time, when
+from queenmq.cli.exits import NothingThere
 from queenmq.cli.queues.queues import COUNTERS, LONG_MS
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
+from queenmq.clock import unix_ms
 
 
 class _ListByDefault(TyperGroup):
@@ -23,8 +25,18 @@ class _ListByDefault(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_ListByDefault, help="Partitions of a queue: list, delete.", no_args_is_help=True
+    cls=_ListByDefault,
+    help="Partitions of a queue: list, show, seek, clear, delete.",
+    no_args_is_help=True,
 )
+
+
+_COLUMNS = [
+    Column("name", "PARTITION"),
+    *(column._replace(key=f"stats.{column.key}") for column in COUNTERS),
+    Column("oldestMessage", "OLDEST", when, rank=4),
+    Column("newestMessage", "NEWEST", when, rank=5),
+]
 
 
 @command(app, "list")
@@ -45,22 +57,64 @@ def list_(
     found = session.queen.admin.get_queue(queue).partitions
     if pending:
         found = [one for one in found if one.stats.pending or one.stats.processing]
-    columns = [
-        Column("name", "PARTITION"),
-        *(column._replace(key=f"stats.{column.key}") for column in COUNTERS),
-        Column("oldestMessage", "OLDEST", when, rank=4),
-        Column("newestMessage", "NEWEST", when, rank=5),
-    ]
-    session.out.rows(found[:limit], columns)
+    session.out.rows(found[:limit], _COLUMNS)
     if len(found) > limit:
         session.out.note(f"{limit} of {len(found)}; see --limit")
+
+
+PartitionName = Annotated[str, typer.Argument(help="Name of the partition.", metavar="PARTITION")]
+
+
+@command(app)
+def show(session: Session, queue: QueueName, partition: PartitionName) -> None:
+    """Show the counts of one partition.
+
+    Example: queen partitions show orders customer-42
+    """
+    for one in session.queen.admin.get_queue(queue).partitions:
+        if one.name == partition:
+            session.out.thing(one, [Column("id", "ID"), *_COLUMNS])
+            return
+    raise NothingThere(f"queue {queue!r} has no partition {partition!r}; see queen partitions list")
+
+
+@command(app)
+def seek(
+    session: Session,
+    queue: QueueName,
+    partition: PartitionName,
+    to: Annotated[str, typer.Option(help="1h ago, beginning, end, or an ISO time.")],
+    group: Annotated[str, typer.Option(help="The group to move.")],
+    yes: Yes = False,
+) -> None:
+    """Move a group on one partition, back or forward.
+
+    Example: queen partitions seek orders customer-42 --group billing --to end --yes
+    """
+    what = f"group {group} on partition {partition} of queue {queue}"
+    confirm(f"Move {what} on {session.server.url} to {to}?", yes=yes)
+    options = {"toEnd": True} if to == "end" else {"timestamp": parse_time(to, now_ms=unix_ms())}
+    answer = session.queen.admin.seek_partition(group, queue, partition, options)
+    session.out.done(f"{what} is moved to {to}", answer)
+
+
+@command(app)
+def clear(session: Session, queue: QueueName, partition: PartitionName, yes: Yes = False) -> None:
+    """Drop all messages of a partition.
+
+    Example: queen partitions clear --yes orders customer-42
+    """
+    what = f"partition {partition} of queue {queue}"
+    confirm(f"Drop all messages of {what} on {session.server.url}?", yes=yes)
+    answer = session.open(timeout_millis=LONG_MS).admin.clear_queue(queue, partition)
+    session.out.done(f"{what} is empty", answer)
 
 
 @command(app)
 def delete(
     session: Session,
     queue: QueueName,
-    partition: Annotated[str, typer.Argument(help="Name of the partition.", metavar="PARTITION")],
+    partition: PartitionName,
     yes: Yes = False,
 ) -> None:
     """Delete a partition with its messages, cursors and dead letters. The next push makes it anew.

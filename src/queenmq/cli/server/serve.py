@@ -73,6 +73,7 @@ def serve(
     )
     log.configure(level=loaded.log_level, log_format=loaded.log_format)
     _warn_of_unknown_variables()
+    _name_our_variables()
     _check_exposure(loaded)
     try:
         is_well = _run(loaded)
@@ -111,6 +112,16 @@ def _check_exposure(loaded: settings.Settings) -> None:
         loaded.port,
         extra={"event": "insecure"},
     )
+
+
+def _name_our_variables() -> None:
+    for variable, name in settings.find_original_names():
+        logger.warning(
+            "environment variable %s is read as %s; use that name",
+            variable,
+            name,
+            extra={"event": "original_variable", "variable": variable},
+        )
 
 
 def _run(loaded: settings.Settings) -> bool:

@@ -11,6 +11,7 @@ from queenmq.client.sync.loop_thread import LoopThread
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Waiter(Generic[T]):
@@ -24,11 +25,13 @@ class Waiter(Generic[T]):
         return repr(self._target)
 
 
-class _Waiting(Protocol[T]):
-    """What `waited` needs of an object; `T` is what it stands for."""
+class _Waiting(Protocol[T_co]):
+    """What `waited` needs of an object; `T_co` is what it stands for."""
 
     _thread: LoopThread
-    _target: T
+
+    @property
+    def _target(self) -> T_co: ...
 
 
 def waited(

@@ -15,6 +15,7 @@ from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import LeaseRelease, Renewal
 from queenmq.errors import PartitionBusy, QueenError
+from queenmq.metrics.registry import Registry
 
 _CALLS_MAX = 2
 _ROWS_MAX = 1_000
@@ -69,16 +70,25 @@ class ReleaseEntry(_Entry):
 class LeaseService:
     """Extends and hands back leases."""
 
-    def __init__(self, store: MessageStore, *, lock_timeout_ms: int, wait_ms: int) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        *,
+        lock_timeout_ms: int,
+        wait_ms: int,
+        registry: Registry | None = None,
+    ) -> None:
         self._store = store
         self._wait_ms = wait_ms
         self._renewals: LanedCalls[RenewEntry] = LanedCalls(
-            "renew",
+            "extend",
             self._renew,
             store.find_busy_leases,
             calls_max=_CALLS_MAX,
             rows_max=_ROWS_MAX,
             lock_timeout_ms=lock_timeout_ms,
+            wait_ms=wait_ms,
+            registry=registry,
         )
         self._releases: LanedCalls[ReleaseEntry] = LanedCalls(
             "release",
@@ -87,6 +97,8 @@ class LeaseService:
             calls_max=_CALLS_MAX,
             rows_max=_ROWS_MAX,
             lock_timeout_ms=lock_timeout_ms,
+            wait_ms=wait_ms,
+            registry=registry,
         )
 
     def renew(self, lease_id: UUID, *, seconds: int) -> asyncio.Future[Renewal]:

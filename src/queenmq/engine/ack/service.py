@@ -11,6 +11,7 @@ from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import AckItem, AckResult, PartitionKey
 from queenmq.errors import Overloaded, PartitionBusy, QueenError, StorageRejected
+from queenmq.metrics.registry import Registry
 
 #: Called with the partition, its names and the group when a partition may be popped again.
 Freed = Callable[[UUID, PartitionKey, str], None]
@@ -67,6 +68,7 @@ class AckService:
         lock_timeout_ms: int,
         wait_ms: int,
         on_freed: Freed,
+        registry: Registry | None = None,
     ) -> None:
         self._store = store
         self._waiting_max = waiting_max
@@ -79,6 +81,8 @@ class AckService:
             calls_max=calls_max,
             rows_max=rows_max,
             lock_timeout_ms=lock_timeout_ms,
+            wait_ms=wait_ms,
+            registry=registry,
         )
 
     @property

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic
 
+from queenmq.clock import now_ms
 from queenmq.engine.calls.batcher import Batcher
 from queenmq.engine.calls.dispatcher import Dispatcher
 from queenmq.engine.calls.lanes import L, Lanes, still_ours
+from queenmq.engine.calls.meter import CallMeter
 from queenmq.errors import PartitionBusy, QueenError
+from queenmq.metrics.registry import Registry
 
 #: A request whose calls fail this often although none of its rows is found held waits apart, too:
 #: locks other than row locks cannot be looked for.
@@ -26,9 +29,9 @@ class LanedCalls(Generic[L]):
     """One kind of call, with lanes for the requests that somebody holds up.
 
     `run` makes one call with this lock wait and answers its requests. It raises PartitionBusy only,
-    and what is not answered then has not been done. `find_busy` returns those of the keys whose row
-    another transaction holds. `run_held` and `find_held` are their like for lanes, where there is
-    another way for some held rows than to wait for them.
+    and what is not answered then has not been done. A request waits `wait_ms` at most. `find_busy`
+    returns those of the keys whose row another transaction holds. `run_held` and `find_held` are
+    their like for lanes, where there is another way for some held rows than to wait for them.
     """
 
     def __init__(
@@ -42,7 +45,11 @@ class LanedCalls(Generic[L]):
         lock_timeout_ms: int,
         run_held: Callable[[list[L], int], Awaitable[None]] | None = None,
         find_held: Callable[[Sequence[Any]], Awaitable[set[Any]]] | None = None,
+        wait_ms: int,
+        registry: Registry | None = None,
     ) -> None:
+        self._meter = CallMeter(registry or Registry(), name)
+        self._wait_ms = wait_ms
         self._run_entries = run
         self._find_busy = find_busy
         self._lock_timeout_ms = lock_timeout_ms
@@ -90,10 +97,14 @@ class LanedCalls(Generic[L]):
         if not entries:
             return
         left = still_ours(entries)
+        began_ms = now_ms()
+        self._meter.note_wait(began_ms - (entries[0].deadline_ms - self._wait_ms))
+        self._meter.note_rows(sum(entry.weight for entry in entries))
         try:
             await self._run_entries(entries, self._lock_timeout_ms)
         except PartitionBusy:
             await self._divert(left())
+        self._meter.note(len(entries), now_ms() - began_ms)
 
     async def _divert(self, entries: list[L]) -> None:
         """Move the requests of held rows to lanes; all others go again, before later ones."""

@@ -68,6 +68,8 @@ class LoadManager:
         self.is_enabled = is_enabled
         self.pressure = Pressure()
         self.lag_ms = 0.0
+        #: Told how late each measure was.
+        self.on_lag: list[Callable[[float], None]] = []
         #: Decisions so far.
         self.counts = {kind: dict.fromkeys(LoadDecision, 0) for kind in OperationType}
         self._last_value = 0.0
@@ -138,6 +140,8 @@ class LoadManager:
         self.lag_ms = max(0.0, now_ms() - self._due_ms)
         # Before measuring: whatever breaks there, the next measure comes.
         self._set_timer()
+        for tell in self.on_lag:
+            tell(self.lag_ms)
         self._measure()
 
     def _measure(self) -> None:

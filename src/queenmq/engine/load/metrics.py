@@ -1,42 +1,54 @@
-"""What the load manager tells about itself, read when somebody asks."""
+"""What the load manager tells about itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from prometheus_client import CollectorRegistry, Gauge
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+import functools
 
 from queenmq.engine.load.manager import LoadManager
+from queenmq.engine.load.pressure import LoadDecision, OperationType
+from queenmq.metrics.registry import Registry
+
+#: Ten measures a second: what a histogram of them tells is how much of the time was how late.
+_LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-class LoadMetrics(Collector):
-    """All series of the load manager of one broker process."""
+def tell_load(registry: Registry, manager: LoadManager) -> None:
+    """Make all series of the load manager of one broker process."""
+    registry.gauge(
+        "queen_load_pressure",
+        "0 is idle, 1 is all that a worker should carry; of the busiest worker.",
+        read=lambda: manager.pressure.value,
+        merge="max",
+    )
+    registry.gauge(
+        "queen_event_loop_lag_seconds",
+        "How late the last timer was, in the latest worker.",
+        read=lambda: manager.lag_ms / 1000,
+        merge="max",
+    )
+    late = registry.histogram(
+        "queen_event_loop_late_seconds", "How late each timer was.", bounds=_LAG_SECONDS
+    )
+    manager.on_lag.append(lambda lag_ms: late.observe(lag_ms / 1000))
+    engaged = registry.gauges(
+        "queen_load_engaged", "Workers whose threshold for the type is reached.", "type"
+    )
+    decisions = registry.counters(
+        "queen_load_decisions", "What became of operations.", "type", "decision"
+    )
+    for kind in OperationType:
+        name = kind.name.lower()
+        registry.follow(engaged.of(name), functools.partial(_is_engaged, manager, kind))
+        for decision in LoadDecision:
+            registry.follow(
+                decisions.of(name, decision.value),
+                functools.partial(_count, manager, kind, decision),
+            )
 
-    def __init__(self, registry: CollectorRegistry, manager: LoadManager) -> None:
-        self._manager = manager
-        pressure = Gauge(
-            "queen_load_pressure", "0 is idle, 1 is all it should carry.", registry=registry
-        )
-        pressure.set_function(lambda: manager.pressure.value)
-        lag = Gauge(
-            "queen_event_loop_lag_seconds", "How late the last timer was.", registry=registry
-        )
-        lag.set_function(lambda: manager.lag_ms / 1000)
-        registry.register(self)
 
-    def collect(self) -> Iterable[Metric]:
-        """Decisions, and the types whose threshold is reached."""
-        engaged = GaugeMetricFamily(
-            "queen_load_engaged", "Whether the type's threshold is reached.", labels=["type"]
-        )
-        decisions = CounterMetricFamily(
-            "queen_load_decisions", "What became of operations.", labels=["type", "decision"]
-        )
-        for kind, counts in self._manager.counts.items():
-            name = kind.name.lower()
-            engaged.add_metric([name], float(kind in self._manager.pressure.engaged))
-            for decision, count in counts.items():
-                decisions.add_metric([name, decision.value], count)
-        return [engaged, decisions]
+def _is_engaged(manager: LoadManager, kind: OperationType) -> float:
+    return float(kind in manager.pressure.engaged)
+
+
+def _count(manager: LoadManager, kind: OperationType, decision: LoadDecision) -> float:
+    return manager.counts[kind][decision]

@@ -93,6 +93,7 @@ class PopCalls:
         self._metrics.called(
             len(assignments), slot=slot, took_ms=now - started, is_broken=error is not None
         )
+        self._metrics.fetched(sum(grant.message_count or 0 for grant in grants))
         self._free_slots.append(slot)
         if error is None:
             self._carry_out(self._board.leased(assignments, grants, now))

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from queenmq.clock import now_ms
-from queenmq.engine.pop.intention import Intention, PopAnswer, StateTimes
+from queenmq.engine.pop.intention import Intention, PopAnswer
+from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.requests import PopRequest
 from queenmq.errors import Overloaded, QueenError
 
@@ -18,12 +19,10 @@ class PopDesk:
         self,
         *,
         waiting_max: int,
-        times: StateTimes,
-        on_count: Callable[[int, float], None],
+        metrics: PopMetrics,
     ) -> None:
         self._waiting_max = waiting_max
-        self._times = times
-        self._on_count = on_count
+        self._metrics = metrics
         self._inside = 0
 
     def admit(self, request: PopRequest, *, tick: int, now: float) -> Intention:
@@ -40,7 +39,7 @@ class PopDesk:
             tick=tick,
             answer=asyncio.get_running_loop().create_future(),
             now_ms=now,
-            times=self._times,
+            times=self._metrics.times,
         )
 
     def set_deadline(self, intention: Intention, expire: Callable[[Intention], None]) -> None:
@@ -60,8 +59,10 @@ class PopDesk:
         if isinstance(result, QueenError):
             intention.answer.set_exception(result)
         else:
+            if result.grants:
+                self._metrics.leased(len(result.grants))
             intention.answer.set_result(result)
 
     def _count(self, change: int, now: float) -> None:
         self._inside += change
-        self._on_count(self._inside, now)
+        self._metrics.waiting(self._inside, now)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from queenmq.engine.pop.machine import FINAL, WAITING, PopEvent, PopState, step
 from queenmq.engine.requests import PopGrant, PopRequest
@@ -22,12 +22,19 @@ class PopAnswer:
     is_timeout: bool = False
 
 
-class StateTimes:
-    """How often pops have come into each state, and how long they stayed there."""
+class Timed(Protocol):
+    """Told how long something took, in seconds."""
 
-    def __init__(self) -> None:
-        self.entries = dict.fromkeys(PopState, 0)
-        self.total_ms = dict.fromkeys(PopState, 0.0)
+    def observe(self, value: float) -> None: ...
+
+
+class StateTimes:
+    """How often pops have come into each state; tells how long they stay in those they leave."""
+
+    def __init__(self, seconds: Mapping[PopState, Timed]) -> None:
+        #: By the number of the state.
+        self.entries = [0] * (max(PopState) + 1)
+        self.observers = {state: timed.observe for state, timed in seconds.items()}
 
 
 class Intention:
@@ -88,5 +95,5 @@ class Intention:
         before, after = self.state, step(self.state, event)
         self.state = after
         self._times.entries[after] += 1
-        self._times.total_ms[before] += now_ms - self._since_ms
+        self._times.observers[before]((now_ms - self._since_ms) / 1000)
         self._since_ms = now_ms

@@ -12,10 +12,11 @@ FAILED     answered with an error
 
 from __future__ import annotations
 
+# IntEnum: its members are looked up in tables at each step, and hash as fast as numbers.
 import enum
 
 
-class PopState(enum.Enum):
+class PopState(enum.IntEnum):
     """Where a pop is; see the module's text."""
 
     PENDING = enum.auto()
@@ -28,7 +29,7 @@ class PopState(enum.Enum):
     FAILED = enum.auto()
 
 
-class PopEvent(enum.Enum):
+class PopEvent(enum.IntEnum):
     """What may happen to a pop."""
 
     #: A look-up for its pool begins, and ends.

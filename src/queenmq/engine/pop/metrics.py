@@ -1,114 +1,109 @@
 """What the pop path counts about itself. The names are those of the design, behind `queen_`.
 
-Counted once per call or look-up, not per request, because the pop path is hot; times per state are
-added up by the pops themselves and read when somebody asks.
+Counted once per call or look-up where that is enough, because the pop path is hot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Collection, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
-
+from queenmq.engine.calls.meter import CallMeter
 from queenmq.engine.pop.board.decision import Decision, Plan, count_skipped
 from queenmq.engine.pop.intention import StateTimes
+from queenmq.engine.pop.machine import FINAL, PopState
+from queenmq.metrics.registry import SIZES, Registry
+from queenmq.metrics.series import Counter
+from queenmq.metrics.text import Sample, Told
 
-_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _MILLISECONDS = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1_000)
 #: What every waiting pop would cost without a broker in between: one query per half second.
 _BASELINE_MS = 500
+_STATE_SECONDS = "queen_pop_state_duration_seconds"
+#: States in which a pop waits, and in which a database call works for it.
+_WAITING = ("pending", "resolving")
+_WORKING = ("leasing", "fetching", "abandoned")
+_QUERIES = "queen_smart_poll_queries"
+_BASELINE = "queen_smart_poll_baseline_queries"
 
 
-class PopMetrics(Collector):
+class PopMetrics:
     """All series of the pop path of one broker process."""
 
-    def __init__(self, registry: CollectorRegistry, *, slots: int) -> None:
-        self.times = StateTimes()
+    def __init__(self, registry: Registry, *, slots: int) -> None:
+        self.times = _make_times(registry)
+        self._meter = CallMeter(registry, "pop")
         self._slots = slots
-        self._queries = 0
         self._waiting = 0
         self._waiting_since_ms = 0.0
         self._waited_ms = 0.0
         self._make_call_series(registry)
         self._make_poll_series(registry)
-        registry.register(self)
+        self._make_preflight_series(registry)
 
-    def _make_call_series(self, registry: CollectorRegistry) -> None:
-        self._batch_size = Histogram(
-            "queen_pop_batch_size", "Pop requests in one call.", registry=registry, buckets=_SIZES
+    def _make_call_series(self, registry: Registry) -> None:
+        self._batch_size = registry.histogram(
+            "queen_pop_batch_size", "Pop requests in one call.", bounds=SIZES
         )
-        self._batch_count = Counter(
-            "queen_pop_batch_count", "Lease-and-fetch calls.", registry=registry
-        )
-        self._broken = Counter("queen_pop_calls_broken", "Calls that failed.", registry=registry)
-        self._slot_busy = Counter(
-            "queen_pop_slot_busy_seconds",
-            "Time of a slot in calls.",
-            ["slot"],
-            registry=registry,
-        )
-        slots = Gauge("queen_pop_slots", "Calls that may run at once.", registry=registry)
+        self._batch_count = registry.counter("queen_pop_batch_count", "Lease-and-fetch calls.")
+        self._broken = registry.counter("queen_pop_calls_broken", "Calls that failed.")
+        busy = registry.counters("queen_pop_slot_busy_seconds", "Time of a slot in calls.", "slot")
+        self._slot_busy = [busy.of(str(slot)) for slot in range(self._slots)]
+        slots = registry.gauge("queen_pop_slots", "Calls that may run at once.")
         slots.set(self._slots)
-        waiting = Gauge("queen_pop_waiting", "Pops without an answer yet.", registry=registry)
-        waiting.set_function(lambda: self._waiting)
-        for slot in range(self._slots):
-            self._slot_busy.labels(slot)
+        registry.gauge(
+            "queen_pop_waiting", "Pops without an answer yet.", read=lambda: self._waiting
+        )
 
-    def _make_poll_series(self, registry: CollectorRegistry) -> None:
+    def _make_poll_series(self, registry: Registry) -> None:
         prefix = "queen_smart_poll_"
-        self._checks = Counter(
-            "queen_has_pending_checks", "Places asked about before a look-up.", registry=registry
+        skipped = registry.counters(prefix + "intentions_skipped", "Pops left waiting.", "reason")
+        self._skipped: dict[Decision, Counter] = {
+            decision: skipped.of(decision.value)
+            for decision in Decision
+            if decision is not Decision.VIABLE_ASSIGNED
+        }
+        self._viable = registry.counter(
+            prefix + "intentions_viable", "Pops given partitions to try."
         )
-        self._hits = Counter("queen_has_pending_hits", "Of these, with work.", registry=registry)
-        self._misses = Counter(
-            "queen_has_pending_misses", "Of these, without work.", registry=registry
+        self._assigned = registry.counter(
+            prefix + "partition_assignments", "Partitions given to pops."
         )
-        self._preflights = Counter(
-            prefix + "preflight_queries", "Look-ups for waiting pops.", registry=registry
-        )
-        self._preflight_ms = Histogram(
-            prefix + "preflight_duration_ms",
-            "Time of a look-up.",
-            registry=registry,
-            buckets=_MILLISECONDS,
-        )
-        self._intentions = Histogram(
-            prefix + "preflight_intentions_checked",
-            "Places (scope and group) in one look-up.",
-            registry=registry,
-            buckets=_SIZES,
-        )
-        self._found = Histogram(
-            prefix + "preflight_partitions_found",
-            "Partitions with work found by one look-up.",
-            registry=registry,
-            buckets=_SIZES,
-        )
-        self._skipped = Counter(
-            prefix + "intentions_skipped", "Pops left waiting.", ["reason"], registry=registry
-        )
-        for decision in Decision:
-            if decision is not Decision.VIABLE_ASSIGNED:
-                self._skipped.labels(decision.value)
-        self._viable = Counter(
-            prefix + "intentions_viable", "Pops given partitions to try.", registry=registry
-        )
-        self._assigned = Counter(
-            prefix + "partition_assignments", "Partitions given to pops.", registry=registry
-        )
-        self._doubles = Counter(
+        self._doubles = registry.counter(
             prefix + "double_assignment_errors",
             "Partitions nearly given to two pops at once; must stay 0.",
-            registry=registry,
         )
-        self._reduction = Gauge(
-            prefix + "query_reduction_percentage",
-            "Queries saved against one per waiting pop and half second.",
-            registry=registry,
+        self._lease_sizes = registry.histogram(
+            "queen_pop_lease_partitions", "Partitions leased by one pop.", bounds=SIZES
         )
-        self._reduction.set_function(self._query_reduction)
+        self._queries = registry.counter(_QUERIES, "Queries for waiting pops.")
+        registry.counter(
+            _BASELINE,
+            "Queries if each waiting pop had sent one every half second.",
+            read=lambda: self._waited_ms / _BASELINE_MS,
+        )
+        registry.derive(_tell_reduction)
+
+    def _make_preflight_series(self, registry: Registry) -> None:
+        prefix = "queen_smart_poll_preflight_"
+        self._checks = registry.counter(
+            "queen_has_pending_checks", "Places asked about before a look-up."
+        )
+        self._hits = registry.counter("queen_has_pending_hits", "Of these, with work.")
+        self._misses = registry.counter("queen_has_pending_misses", "Of these, without work.")
+        self._preflights = registry.counter(prefix + "queries", "Look-ups for waiting pops.")
+        self._timeouts = registry.counter(
+            prefix + "timeouts", "Look-ups that ran out of time and left places for the next."
+        )
+        self._preflight_ms = registry.histogram(
+            prefix + "duration_ms", "Time of a look-up.", bounds=_MILLISECONDS
+        )
+        self._intentions = registry.histogram(
+            prefix + "intentions_checked", "Places (scope and group) in one look-up.", bounds=SIZES
+        )
+        self._found = registry.histogram(
+            prefix + "partitions_found", "Partitions with work found by one look-up.", bounds=SIZES
+        )
 
     # What the pop path reports.
 
@@ -124,7 +119,7 @@ class PopMetrics(Collector):
             self._viable.inc(len(plan.assignments))
             self._assigned.inc(sum(len(one.partition_ids) for one in plan.assignments))
         for decision, count in count_skipped(plan).items():
-            self._skipped.labels(decision.value).inc(count)
+            self._skipped[decision].inc(count)
 
     def doubled(self, count: int) -> None:
         """Assignments that the last check has stopped."""
@@ -133,43 +128,92 @@ class PopMetrics(Collector):
 
     def called(self, requests: int, *, slot: int, took_ms: float, is_broken: bool) -> None:
         """A lease-and-fetch call has ended."""
-        self._queries += 1
+        self._queries.inc()
         self._batch_count.inc()
         self._batch_size.observe(requests)
-        self._slot_busy.labels(slot).inc(took_ms / 1000)
+        self._meter.note(requests, took_ms)
+        self._slot_busy[slot].inc(took_ms / 1000)
         if is_broken:
             self._broken.inc()
 
+    def fetched(self, rows: int) -> None:
+        """A call has brought messages."""
+        self._meter.note_rows(rows)
+
+    def leased(self, partitions: int) -> None:
+        """A pop is answered with messages of so many partitions."""
+        self._lease_sizes.observe(partitions)
+
     def checked(self, asked: int, hits: int) -> None:
         """A pending check has ended."""
-        self._queries += 1
+        self._queries.inc()
         self._checks.inc(asked)
         self._hits.inc(hits)
         self._misses.inc(asked - hits)
 
     def looked_up(self, asked: int, found: int, *, took_ms: float) -> None:
         """A look-up has ended."""
-        self._queries += 1
+        self._queries.inc()
         self._preflights.inc()
         self._preflight_ms.observe(took_ms)
         self._intentions.observe(asked)
         self._found.observe(found)
 
-    # What is read when somebody asks.
+    def ran_out(self) -> None:
+        """A look-up had no time for all of its places."""
+        self._timeouts.inc()
 
-    def _query_reduction(self) -> float:
-        baseline = self._waited_ms / _BASELINE_MS
-        return max(0.0, 100 * (1 - self._queries / baseline)) if baseline else 0.0
 
-    def collect(self) -> Iterable[CounterMetricFamily]:
-        """Times per state."""
-        seconds = CounterMetricFamily(
-            "queen_pop_state_seconds", "Time pops have spent in a state.", labels=["state"]
-        )
-        entries = CounterMetricFamily(
-            "queen_pop_state_entries", "Times a pop has come into a state.", labels=["state"]
-        )
-        for state, count in self.times.entries.items():
-            seconds.add_metric([state.name.lower()], self.times.total_ms[state] / 1000)
-            entries.add_metric([state.name.lower()], count)
-        return [seconds, entries]
+def _make_times(registry: Registry) -> StateTimes:
+    entries = registry.counters(
+        "queen_pop_state_entries", "Times a pop has come into a state.", "state"
+    )
+    seconds = registry.histograms(_STATE_SECONDS, "Time of a pop in a state.", "state")
+    times = StateTimes(
+        {state: seconds.of(state.name.lower()) for state in PopState if state not in FINAL}
+    )
+    for state in PopState:
+        read = functools.partial(times.entries.__getitem__, state)
+        registry.follow(entries.of(state.name.lower()), read)
+    registry.derive(_tell_state_seconds)
+    registry.derive(functools.partial(_tell_stays, "waiting", "outside of", _WAITING))
+    registry.derive(functools.partial(_tell_stays, "working", "in", _WORKING))
+    return times
+
+
+def _tell_stays(
+    what: str, where: str, states: Collection[str], families: Mapping[str, Told]
+) -> Told:
+    """Add up the histograms of several states."""
+    sums: dict[tuple[str, str], float] = {}
+    for suffix, labels, value in families[_STATE_SECONDS].samples:
+        if labels["state"] in states:
+            key = (suffix, labels.get("le", ""))
+            sums[key] = sums.get(key, 0.0) + value
+    samples = [
+        Sample(suffix, {"le": le} if le else {}, value) for (suffix, le), value in sums.items()
+    ]
+    text = f"Time of a pop {where} database calls, each stay by itself."
+    return Told(f"queen_pop_{what}_seconds", text, "histogram", samples)
+
+
+def _tell_state_seconds(families: Mapping[str, Told]) -> Told:
+    sums = [
+        Sample("", sample.labels, sample.value)
+        for sample in families[_STATE_SECONDS].samples
+        if sample.suffix == "_sum"
+    ]
+    return Told("queen_pop_state_seconds", "Time pops have spent in a state.", "counter", sums)
+
+
+def _tell_reduction(families: Mapping[str, Told]) -> Told:
+    queries, baseline = (
+        sum(sample.value for sample in families[name].samples) for name in (_QUERIES, _BASELINE)
+    )
+    saved = max(0.0, 100 * (1 - queries / baseline)) if baseline else 0.0
+    return Told(
+        "queen_smart_poll_query_reduction_percentage",
+        "Queries saved against one per waiting pop and half second.",
+        "gauge",
+        [Sample("", {}, saved)],
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 from queenmq.clock import now_ms
@@ -17,6 +19,12 @@ from queenmq.engine.pop.board.look_up import (
     SearchOnwards,
 )
 from queenmq.engine.ports import MessageStore
+from queenmq.engine.requests import Resolved
+
+logger = logging.getLogger(__name__)
+
+#: One line in this time says that look-ups run out of theirs.
+_WARN_EVERY_MS = 60_000
 
 
 class Preflight:
@@ -29,6 +37,7 @@ class Preflight:
         self._catalogue = catalogue
         self._page = page
         self._budget_ms = budget_ms
+        self._warn_at_ms = 0.0
 
     async def run(self, look_up: LookUp) -> None:
         """Ask until there is nothing left to ask. The first error ends it."""
@@ -56,6 +65,22 @@ class Preflight:
                     asks, limit=self._page, budget_ms=self._budget_ms
                 )
             case Resolve(asks):
-                return await self._store.pop_sm_resolve(
+                results = await self._store.pop_sm_resolve(
                     asks, limit=self._page, budget_ms=self._budget_ms
                 )
+                self._warn_of_timeout(results)
+                return results
+
+    def _warn_of_timeout(self, results: Sequence[Resolved | None]) -> None:
+        left = sum(result is None for result in results)
+        if left and now_ms() >= self._warn_at_ms:
+            self._warn_at_ms = now_ms() + _WARN_EVERY_MS
+            logger.warning(
+                "A look-up for waiting pops ran out of its %d ms and left %d of %d places for the"
+                " next one. Raise smart_poll_preflight_timeout_ms, or look at the load of the"
+                " database.",
+                self._budget_ms,
+                left,
+                len(results),
+                extra={"event": "preflight_timeout"},
+            )

@@ -74,9 +74,7 @@ class PopService:
             listening_interval_ms=limits.listening_interval_ms,
         )
         self._board = PopBoard(limits.board, schedule, metrics, find_known=catalogue.get)
-        self._desk = PopDesk(
-            waiting_max=limits.waiting_max, times=metrics.times, on_count=metrics.waiting
-        )
+        self._desk = PopDesk(waiting_max=limits.waiting_max, metrics=metrics)
         self._calls = PopCalls(
             store,
             leases,
@@ -113,6 +111,10 @@ class PopService:
         any partition of a queue; filters are its namespace and task.
         """
         return self._board.count_waiting(key, filters, group)
+
+    def count_by_queue(self) -> dict[str, int]:
+        """How many pops wait here, by queue; those that name none are under the empty name."""
+        return self._board.count_by_queue()
 
     # What the routes call.
 

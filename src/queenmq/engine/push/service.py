@@ -39,6 +39,7 @@ from queenmq.errors import (
     StorageRejected,
     StorageUnavailable,
 )
+from queenmq.metrics.registry import Registry
 
 #: A queue that is deleted again and again while it is pushed to is not worth more tries.
 _ATTEMPTS_MAX = 5
@@ -76,6 +77,7 @@ class PushService:
         has_operations: Callable[[], bool],
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
+        registry: Registry | None = None,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
@@ -95,6 +97,8 @@ class PushService:
             lock_timeout_ms=limits.lock_timeout_ms,
             run_held=self._store_held,
             find_held=self._find_held,
+            wait_ms=limits.wait_ms,
+            registry=registry,
         )
         #: Requests that wait for a look-up or for the disk.
         self._elsewhere = 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from collections.abc import Iterable
 
 from queenmq.engine.requests import WaitingOperations
+from queenmq.metrics.registry import Registry
 
 #: Weight of the newest run in the drain rate.
 _NEW = 0.3
+_LATENCY_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
 #: Operations per second that are assumed before any were run.
 _RATE = 100.0
 
@@ -15,30 +17,42 @@ _RATE = 100.0
 class OperationMetrics:
     """Counts of one broker process; the depth is that of the database, as last measured here."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._rate: float | None = None
         self._depth = 0
         self._oldest_s = 0.0
         self._undecided = 0
+        #: From accepting an operation to storing it, on average of late; None before the first.
+        self.latency_s: float | None = None
         prefix = "queen_operation_queue_"
-        depth = Gauge(prefix + "depth", "Operations that wait.", registry=registry)
-        depth.set_function(lambda: self._depth)
-        oldest = Gauge(prefix + "oldest_seconds", "Age of the oldest of them.", registry=registry)
-        oldest.set_function(lambda: self._oldest_s)
-        undecided = Gauge(
-            prefix + "undecided", "Failed operations that wait for a person.", registry=registry
+        registry.gauge(
+            prefix + "depth", "Operations that wait.", read=lambda: self._depth, merge="max"
         )
-        undecided.set_function(lambda: self._undecided)
-        self._queued = Counter(prefix + "queued", "Operations queued here.", registry=registry)
-        self._executed = Counter(
-            prefix + "executed", "Operations completed here.", registry=registry
+        registry.gauge(
+            prefix + "oldest_seconds",
+            "Age of the oldest of them.",
+            read=lambda: self._oldest_s,
+            merge="max",
         )
-        self._messages = Counter(prefix + "messages", "Messages they stored.", registry=registry)
+        registry.gauge(
+            prefix + "undecided",
+            "Failed operations that wait for a person.",
+            read=lambda: self._undecided,
+            merge="max",
+        )
+        self._queued = registry.counter(prefix + "queued", "Operations queued here.")
+        self._executed = registry.counter(prefix + "executed", "Operations completed here.")
+        self._messages = registry.counter(prefix + "messages", "Messages they stored.")
         #: The same, for those who add it up.
         self.messages = 0
-        self._failed = Counter(prefix + "failed", "Operations given up here.", registry=registry)
-        self._reclaimed = Counter(
-            prefix + "reclaimed", "Operations taken over from a lost worker.", registry=registry
+        self._failed = registry.counter(prefix + "failed", "Operations given up here.")
+        self._reclaimed = registry.counter(
+            prefix + "reclaimed", "Operations taken over from a lost worker."
+        )
+        self._latency_s = registry.histogram(
+            prefix + "latency_seconds",
+            "From accepting an operation to storing it.",
+            bounds=_LATENCY_SECONDS,
         )
 
     @property
@@ -79,6 +93,13 @@ class OperationMetrics:
         self.messages += messages
         rate = operations * 1000 / max(took_ms, 0.1)
         self._rate = rate if self._rate is None else self._rate + _NEW * (rate - self._rate)
+
+    def stored(self, latencies_s: Iterable[float]) -> None:
+        """Operations were stored so long after they were accepted."""
+        for latency_s in latencies_s:
+            self._latency_s.observe(latency_s)
+            before = self.latency_s
+            self.latency_s = latency_s if before is None else before + _NEW * (latency_s - before)
 
     def failed(self, count: int) -> None:
         self._failed.inc(count)

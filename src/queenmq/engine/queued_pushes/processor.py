@@ -154,7 +154,9 @@ class OperationProcessor:
                 await self._fail(token, operations[0], error)
                 return 0
             return await self._run_halves(token, operations)
-        self._metrics.executed(len(operations), messages, took_ms=now_ms() - began_ms)
+        took_ms = now_ms() - began_ms
+        self._metrics.executed(len(operations), messages, took_ms=took_ms)
+        self._metrics.stored(one.waited_s + took_ms / 1000 for one in operations)
         await self._on_stored(list({one.key for one in operations}))
         return len(operations)
 

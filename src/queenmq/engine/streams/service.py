@@ -25,6 +25,7 @@ from queenmq.errors import (
     StorageUnavailable,
     TransactionRefused,
 )
+from queenmq.metrics.registry import Registry
 
 #: Calls in flight, and as many that wait for held rows; the others wait without a connection.
 _CALLS_MAX = 4
@@ -49,6 +50,7 @@ class CycleService:
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
         on_freed: Freed,
+        registry: Registry | None = None,
     ) -> None:
         self._store = store
         self._messages_store = messages
@@ -73,6 +75,8 @@ class CycleService:
             calls_max=_CALLS_MAX,
             rows_max=rows_max,
             lock_timeout_ms=lock_timeout_ms,
+            wait_ms=wait_ms,
+            registry=registry,
         )
 
     async def commit(self, cycle: CycleItems) -> CycleOutcome:

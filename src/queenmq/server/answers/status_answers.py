@@ -1,8 +1,8 @@
-"""Counts and rates as they stand in answers. What is not recorded is 0; docs/api.md says what."""
+"""Counts and rates as they stand in answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -26,10 +26,15 @@ class ProcessFacts(NamedTuple):
     messages_pushed: int
 
 
-def point_of(start: datetime, count: int, *, seconds: int) -> wire.ThroughputPoint:
-    """Return one step of the throughput."""
+def point_of(
+    start: datetime, count: int, recorded: Mapping[str, Any], *, seconds: int
+) -> wire.ThroughputPoint:
+    """Return one step of the throughput: messages that were pushed, and what the history has."""
     return wire.ThroughputPoint(
-        timestamp=iso(start), ingested=count, ingested_per_second=round(count / seconds, 3)
+        timestamp=iso(start),
+        ingested=count,
+        ingested_per_second=round(count / seconds, 3),
+        **recorded,
     )
 
 
@@ -82,11 +87,12 @@ def summary_of(row: Any) -> wire.QueueSummary:
     )
 
 
-def sums_of(queues: Sequence[Any]) -> wire.StatusCounters:
-    """Add up the counters of several queues."""
+def sums_of(
+    queues: Sequence[Any], requests: wire.KindCounts, efficiency: wire.KindCounts
+) -> wire.StatusCounters:
+    """Add up the counters of several queues, beside how well requests were used."""
     sums = [sum(row[name] for row in queues) for name in COUNTERS]
-    nothing = wire.KindCounts()
-    return wire.StatusCounters(*[*sums, nothing, nothing])
+    return wire.StatusCounters(*[*sums, requests, efficiency])
 
 
 def worker_of(process: ProcessFacts) -> wire.Worker:
@@ -101,6 +107,7 @@ def worker_of(process: ProcessFacts) -> wire.Worker:
         db_connections=process.pool_in_use,
         job_queue_size=process.waiting_calls,
         messages_processed=process.messages_pushed,
+        pid=process.pid,
     )
 
 

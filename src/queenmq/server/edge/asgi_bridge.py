@@ -84,6 +84,8 @@ async def run_asgi(app: AsgiApp, exchange: Exchange) -> None:
         "root_path": "",
         "headers": list(head.headers),
         "client": (exchange.address, 0),
+        #: For what has to say more about a request than ASGI can.
+        "queen.exchange": exchange,
         "server": None,
         "exchange": exchange,
     }

@@ -86,6 +86,7 @@ class Connection(asyncio.Protocol):
             self._say_last(error)
 
     def data_received(self, data: bytes) -> None:
+        self._edge.crowd.received_bytes += len(data)
         state = self.state
         if state is State.CLOSING:
             return
@@ -240,6 +241,8 @@ class Connection(asyncio.Protocol):
         intake = self._intake
         if intake.ahead and self.state is State.IDLE:
             data, intake.ahead = bytes(intake.ahead), b""
+            # They were counted when they came.
+            self._edge.crowd.received_bytes -= len(data)
             self.data_received(data)
         if self.is_reading_paused and self._transport is not None and self._has_room():
             self.is_reading_paused = False
@@ -260,6 +263,7 @@ class Connection(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:
+            self._edge.crowd.sent_bytes += len(data)
             self._transport.write(data)
 
     def send(self, exchange: Exchange, status: int, body: bytes, headers: Headers | None) -> None:
@@ -282,6 +286,7 @@ class Connection(asyncio.Protocol):
     def _finish(
         self, exchange: Exchange, status: int, body: bytes, headers: Headers | None
     ) -> None:
+        self._edge.on_answer(exchange, status)
         head = exchange.head
         is_last = not head.is_keep_alive or self._edge.crowd.is_stopping
         if head.is_plain and headers is None and not is_last:
@@ -342,6 +347,7 @@ class Connection(asyncio.Protocol):
 
     def _say_last(self, error: Refused) -> None:
         """Write the refusal, then read on for a while: closing now could destroy it unread."""
+        self._edge.on_refusal(error)
         self._intake.forget()
         self._write(encode_refusal(error))
         transport = self._transport

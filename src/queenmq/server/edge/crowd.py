@@ -89,6 +89,9 @@ class Crowd:
         self._emptied.set()
         #: Bytes of bodies that are in memory: of requests on their way in, or being worked on.
         self.body_bytes = 0
+        #: Bytes that all connections have brought and taken so far.
+        self.received_bytes = 0
+        self.sent_bytes = 0
         self.now_s = 0.0
         self.is_stopping = False
 
@@ -122,6 +125,7 @@ class Crowd:
                 503,
                 f"The server has {limits.connections_max} connections, all in use. Retry.",
                 retry_after_s=1,
+                bound="connections_max",
             )
         if self._by_address[member.address] >= limits.per_address_max and not self._evict(
             member.address
@@ -131,6 +135,7 @@ class Crowd:
                 f"This address has {limits.per_address_max} connections, all in use."
                 " Close some and retry.",
                 retry_after_s=1,
+                bound="connections_per_address_max",
             )
         self._members.add(member)
         self._emptied.clear()
@@ -165,6 +170,7 @@ class Crowd:
                 f"Bodies of {self.body_bytes} bytes are in memory, and this one does not fit"
                 f" into {self._limits.bodies_bytes_max}. Retry.",
                 retry_after_s=1,
+                bound="max_bodies_bytes",
             )
 
     def _evict(self, address: str | None) -> bool:

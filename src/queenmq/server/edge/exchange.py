@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from queenmq.auth.identity import NOBODY, Identity
+from queenmq.clock import now_ms
 from queenmq.server.edge.answers import Headers
 from queenmq.server.edge.head import Head
 
@@ -38,12 +39,14 @@ class Exchange:
     __slots__ = (
         "_on_error",
         "_sender",
+        "began_ms",
         "body",
         "has_left",
         "head",
         "held_bytes",
         "identity",
         "on_left",
+        "route",
         "task",
     )
 
@@ -58,6 +61,10 @@ class Exchange:
         self._on_error = on_error
         self.head = head
         self.body = body
+        #: When the request was complete.
+        self.began_ms = now_ms()
+        #: What counts the answers of its route; opaque here. None while that is not known.
+        self.route: Any = None
         #: Who sends it; the application finds out.
         self.identity: Identity = NOBODY
         #: What it counts for among all bodies in memory, until it is answered.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from queenmq.server.edge.crowd import Crowd
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.edge.head import HeadReader
+from queenmq.server.edge.refusal import Refused
 
 #: Few: they take turns with the event loop.
 _THREADS = 2
@@ -26,6 +27,9 @@ class Edge:
     on_error: Callable[[Exchange, BaseException], None]
     #: Answers below this size are not compressed.
     gzip_bytes_min: int
+    #: Told of every answer and its status, and of every refusal.
+    on_answer: Callable[[Exchange, int], None] = lambda _exchange, _status: None
+    on_refusal: Callable[[Refused], None] = lambda _error: None
     #: They compress and decompress what is large.
     threads: Executor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="edge")

@@ -9,6 +9,7 @@ from queenmq.server.routes.admin.aside import AsideRoutes
 from queenmq.server.routes.admin.dead_letters import DeadLetterRoutes
 from queenmq.server.routes.admin.groups import GroupRoutes
 from queenmq.server.routes.admin.operations import OperationRoutes
+from queenmq.server.routes.admin.places import PlaceRoutes
 from queenmq.server.routes.admin.queues import QueueRoutes
 from queenmq.server.routes.admin.resources import ResourceRoutes
 from queenmq.server.routes.admin.retention import RetentionRoutes
@@ -18,6 +19,7 @@ from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routes.hot.push import PushRoute
 from queenmq.server.routes.hot.transactions import TransactionRoutes
 from queenmq.server.routes.inspection.health import HealthRoutes
+from queenmq.server.routes.inspection.history import HistoryRoutes
 from queenmq.server.routes.inspection.messages import MessageRoutes
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
 from queenmq.server.routes.inspection.openapi import OpenApiRoute
@@ -36,12 +38,14 @@ ROUTE_CLASSES: tuple[type, ...] = (
     TransactionRoutes,
     QueueRoutes,
     ResourceRoutes,
+    PlaceRoutes,
     GroupRoutes,
     MessageRoutes,
     DeadLetterRoutes,
     TraceRoutes,
     StatusRoutes,
     WhyRoutes,
+    HistoryRoutes,
     OperationRoutes,
     AsideRoutes,
     RetentionRoutes,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry
-
+from queenmq import wire
 from queenmq.engine.ack.leases import LeaseService
 from queenmq.engine.ack.service import AckService
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.load.metrics import LoadMetrics
+from queenmq.engine.load.metrics import tell_load
 from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.pop.metrics import PopMetrics
@@ -27,11 +25,14 @@ from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.engine.queued_pushes.processor import OperationProcessor
 from queenmq.engine.requests import PartitionKey, PartitionRef, PushItems
 from queenmq.engine.transactions import TransactionService
+from queenmq.metrics.registry import Registry
 from queenmq.server.answers.problems import find_problems
-from queenmq.server.answers.refusals import Refusals
 from queenmq.server.app import App
 from queenmq.server.auth.wiring import make_access
-from queenmq.server.metrics import BrokerMetrics
+from queenmq.server.metering.process import Sources
+from queenmq.server.metering.refusals import Refusals
+from queenmq.server.metering.requests import RequestMeter
+from queenmq.server.metering.traffic import Traffic
 from queenmq.server.orders import BrokerOrders
 from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routes.hot.push import PushRoute
@@ -40,6 +41,7 @@ from queenmq.server.wiring.health import make_health
 from queenmq.server.wiring.joining import Joining
 from queenmq.server.wiring.limits import pop_limits, push_limits
 from queenmq.server.wiring.load import make_load_manager
+from queenmq.server.wiring.metering import Metering, make_registry
 from queenmq.server.wiring.routes import Built, Hooks, Services, Stores, make_routes
 from queenmq.server.wiring.streams import make_cycles
 from queenmq.services.janitor import AccessSweep, Janitor, LeaseSweep
@@ -73,10 +75,10 @@ class Broker:
             store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
         )
         self._subscriptions = Subscriptions(store)
-        registry = CollectorRegistry()
+        registry = make_registry(orders)
         self._make_pop(store, registry)
         self._make_push(store, registry)
-        self._make_acks(store)
+        self._make_acks(store, registry)
         self._load = make_load_manager(
             settings,
             self._database,
@@ -85,7 +87,8 @@ class Broker:
             pop=self._pop,
             operations=self._operations,
         )
-        LoadMetrics(registry, self._load)
+        tell_load(registry, self._load)
+        self._metering = self._make_metering(orders, registry)
         self._wake = WakeListener(
             store,
             self._database.connector.connect,
@@ -115,13 +118,43 @@ class Broker:
         self._access = make_access(settings, self._database)
         self._make_app(admin, registry)
 
-    def _make_pop(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
+    @property
+    def meter(self) -> RequestMeter:
+        """What counts answers and connections."""
+        return self._metering.meter
+
+    def _make_metering(self, orders: BrokerOrders, registry: Registry) -> Metering:
+        sources = Sources(
+            pool_use=self._database.pool_use,
+            spool_stats=self._spool_stats,
+            faults=self._database.faults,
+            is_down=self._is_down,
+            is_maintenance=lambda: self._maintenance.is_push,
+        )
+        traffic = Traffic(registry)
+        registry.follow(traffic.stored.of("spool"), lambda: self._accepted.messages)
+        registry.follow(traffic.stored.of("operation"), lambda: self._operations.messages)
+        registry.follow(traffic.stored.of("stream"), lambda: self._cycles.messages)
+        return Metering(
+            orders,
+            registry,
+            self._database,
+            self._load,
+            traffic,
+            sources,
+            parked=self._pop.count_by_queue,
+        )
+
+    def _make_pop(self, store: PostgresMessageStore, registry: Registry) -> None:
         """Make the pop path and the leases that it hands back."""
         settings = self._settings
         limits = pop_limits(settings)
         metrics = PopMetrics(registry, slots=limits.slots)
         self._leases = LeaseService(
-            store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
+            store,
+            lock_timeout_ms=settings.push_lock_timeout_ms,
+            wait_ms=settings.push_wait_ms,
+            registry=registry,
         )
         self._pop = PopService(
             store,
@@ -132,7 +165,7 @@ class Broker:
             on_returned=lambda queue: self._wake.tell(queue),
         )
 
-    def _make_acks(self, store: PostgresMessageStore) -> None:
+    def _make_acks(self, store: PostgresMessageStore, registry: Registry) -> None:
         """Make the paths of acks, transactions and stream cycles."""
         settings = self._settings
         self._ack = AckService(
@@ -143,6 +176,7 @@ class Broker:
             lock_timeout_ms=settings.push_lock_timeout_ms,
             wait_ms=settings.push_wait_ms,
             on_freed=self._freed,
+            registry=registry,
         )
         self._transactions = TransactionService(
             store,
@@ -153,6 +187,7 @@ class Broker:
             on_pushed=self._pushed,
             on_queued=self._processor.tell,
             on_freed=self._freed,
+            registry=registry,
         )
         self._cycles = make_cycles(
             settings,
@@ -163,9 +198,10 @@ class Broker:
             on_pushed=self._pushed,
             on_queued=self._processor.tell,
             on_freed=self._freed,
+            registry=registry,
         )
 
-    def _make_push(self, store: PostgresMessageStore, registry: CollectorRegistry) -> None:
+    def _make_push(self, store: PostgresMessageStore, registry: Registry) -> None:
         """The push path with what it falls back on: operation queue, spool, maintenance."""
         self._operation_store = PostgresOperationStore(self._database)
         self._operations = OperationMetrics(registry)
@@ -197,22 +233,32 @@ class Broker:
             has_operations=lambda: self._operations.depth > 0,
             on_pushed=self._pushed,
             on_queued=self._processor.tell,
+            registry=registry,
         )
         self._accepted = AcceptedPushes(self._catalogue, self._push.send)
 
     def _make_app(
         self,
         admin: AdminStore,
-        registry: CollectorRegistry,
+        registry: Registry,
     ) -> None:
         settings = self._settings
         traces = TraceStore(self._database)
         removals = RetentionStore(self._database)
         self._runner = self._make_runner(admin, traces, removals, registry)
-        push = PushRoute(self._push, self._load, settings, wait_s=self._operations.wait_s)
-        pop = PopRoute(self._pop, self._subscriptions, self._load, self._maintenance, settings)
-        stored = functools.partial(self._count_stored, push)
-        metrics = self._make_metrics(registry, stored)
+        metering, traffic = self._metering, self._metering.traffic
+        push = PushRoute(
+            self._push, self._load, settings, wait_s=self._operations.wait_s, traffic=traffic
+        )
+        pop = PopRoute(
+            self._pop, self._subscriptions, self._load, self._maintenance, settings, traffic
+        )
+        metrics = MetricsRoutes(
+            metering.scrape,
+            metering.process,
+            metering.meter,
+            count_messages=metering.count_messages,
+        )
         routes = make_routes(
             settings,
             self._database,
@@ -226,10 +272,14 @@ class Broker:
             ),
             services=self._route_services(),
             built=Built(push=push, pop=pop, health=self._health, metrics=metrics),
-            hooks=self._route_hooks(stored),
+            hooks=self._route_hooks(),
         )
         self.app = App(
-            routes, pop=pop, metrics=metrics, refusals=Refusals(registry), access=self._access
+            routes,
+            pop=pop,
+            meter=metering.meter,
+            refusals=Refusals(registry),
+            access=self._access,
         )
 
     def _route_services(self) -> Services:
@@ -242,50 +292,39 @@ class Broker:
             operations=self._operations,
             maintenance=self._maintenance,
             load=self._load,
+            traffic=self._metering.traffic,
         )
 
-    def _route_hooks(self, stored: Callable[[], dict[str, int]]) -> Hooks:
+    def _route_hooks(self) -> Hooks:
         return Hooks(
             spool_stats=self._spool_stats,
             is_down=self._is_down,
             queue_max=self._queue_max,
-            count_messages=lambda: sum(stored().values()),
+            count_messages=self._metering.count_messages,
+            shared_state=self._shared_state,
             on_queue_changed=self._queue_changed,
             on_group_deleted=self._group_deleted,
             on_operations_retried=lambda: self._processor.tell(0),
             on_aside_retried=self._retried,
         )
 
-    def _make_metrics(
-        self, registry: CollectorRegistry, stored: Callable[[], dict[str, int]]
-    ) -> MetricsRoutes:
-        metrics = BrokerMetrics(
-            registry,
-            pool_use=self._database.pool_use,
-            spool_stats=self._spool_stats,
-            faults=self._database.faults,
-            is_down=self._is_down,
-            is_maintenance=lambda: self._maintenance.is_push,
-            stored=stored,
+    def _shared_state(self) -> wire.BrokerMemory:
+        """What this broker remembers of what all brokers share."""
+        return wire.BrokerMemory(
+            enabled=True,
+            partitions_remembered=len(self._catalogue),
+            maintenance_mode=self._maintenance.is_push,
+            pop_maintenance_mode=self._maintenance.is_pop,
+            is_listening=self._settings.wake_listen,
+            database=self.database_id,
         )
-        return MetricsRoutes(registry, metrics, count_messages=lambda: sum(stored().values()))
-
-    def _count_stored(self, push: PushRoute) -> dict[str, int]:
-        """The messages stored so far, by the way they came."""
-        return {
-            "push": push.messages,
-            "spool": self._accepted.messages,
-            "operation": self._operations.messages,
-            "transaction": self._transactions.messages,
-            "stream": self._cycles.messages,
-        }
 
     def _make_runner(
         self,
         admin: AdminStore,
         traces: TraceStore,
         removals: RetentionStore,
-        registry: CollectorRegistry,
+        registry: Registry,
     ) -> Runner:
         settings = self._settings
         janitor = Janitor(
@@ -312,6 +351,7 @@ class Broker:
                 Switches(self._maintenance),
                 TokenWatch(access.gate),
                 access_sweep,
+                self._metering.history,
             ]
         )
 
@@ -325,6 +365,7 @@ class Broker:
         await self._joining.start()
         self._spool.start(self._journal)
         self._load.start()
+        self._metering.start()
 
     async def _make_whole(self) -> None:
         """Begin the work that needs the database."""
@@ -350,6 +391,7 @@ class Broker:
                 await self._leases.drain()
         except TimeoutError:
             pass
+        await self._metering.stop(is_joined=not self._is_down())
         await self._joining.stop()
         await self._spool.stop()
         await self._processor.stop()

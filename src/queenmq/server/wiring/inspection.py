@@ -15,6 +15,7 @@ from queenmq.engine.requests import PartitionKey
 from queenmq.server.answers.status_answers import ProcessFacts
 from queenmq.server.auth.reach import Reachable
 from queenmq.server.routes.admin.dead_letters import DeadLetterRoutes
+from queenmq.server.routes.inspection.history import HistoryRoutes
 from queenmq.server.routes.inspection.messages import MessageRoutes
 from queenmq.server.routes.inspection.status import StatusRoutes
 from queenmq.server.routes.inspection.traces import TraceRoutes
@@ -23,7 +24,9 @@ from queenmq.settings import Settings
 from queenmq.storage.connection.database import Database
 from queenmq.storage.spool import SpoolStats
 from queenmq.storage.stores.dead_letters import LetterStore
+from queenmq.storage.stores.history import HistoryStore
 from queenmq.storage.stores.inspection import InspectionStore
+from queenmq.storage.stores.postgres_stats import PostgresStatsStore
 from queenmq.storage.stores.status import StatusStore
 from queenmq.storage.stores.traces import TraceStore
 
@@ -36,6 +39,7 @@ class Inspection(NamedTuple):
     traces: TraceRoutes
     status: StatusRoutes
     why: WhyRoutes
+    history: HistoryRoutes
 
 
 def make_inspection(
@@ -86,10 +90,14 @@ def make_inspection(
         traces=TraceRoutes(traces, settings, reachable),
         status=StatusRoutes(
             StatusStore(database),
+            HistoryStore(database),
             settings,
             process=look_at_process,
             spool_stats=spool_stats,
             is_down=is_down,
         ),
         why=WhyRoutes(store, settings, broker=look_at_broker),
+        history=HistoryRoutes(
+            HistoryStore(database), StatusStore(database), PostgresStatsStore(database)
+        ),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from queenmq import wire
 from queenmq.engine.ack.leases import LeaseService
 from queenmq.engine.ack.service import AckService
 from queenmq.engine.load.manager import LoadManager
@@ -14,9 +15,11 @@ from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.engine.streams.service import CycleService
 from queenmq.engine.transactions import TransactionService
 from queenmq.server.auth.wiring import Access
+from queenmq.server.metering.traffic import Traffic
 from queenmq.server.routes.admin.aside import AsideRoutes
 from queenmq.server.routes.admin.groups import GroupRoutes
 from queenmq.server.routes.admin.operations import OperationRoutes
+from queenmq.server.routes.admin.places import PlaceRoutes
 from queenmq.server.routes.admin.queues import QueueRoutes
 from queenmq.server.routes.admin.resources import ResourceRoutes
 from queenmq.server.routes.admin.retention import RetentionRoutes
@@ -67,6 +70,7 @@ class Services:
     operations: OperationMetrics
     maintenance: Maintenance
     load: LoadManager
+    traffic: Traffic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,7 @@ class Hooks:
     is_down: Callable[[], bool]
     queue_max: Callable[[], int]
     count_messages: Callable[[], int]
+    shared_state: Callable[[], wire.BrokerMemory]
     on_queue_changed: Callable[[str], None]
     #: Is told the queue and the group.
     on_group_deleted: Callable[[str, str], None]
@@ -105,12 +110,12 @@ def make_routes(
     hooks: Hooks,
 ) -> list[object]:
     """Build the routes of one broker; the last of them describes all."""
-    reachable = access.reachable
+    reachable, traffic = access.reachable, services.traffic
     routes: list[object] = [
         built.push,
         built.pop,
-        AckRoute(services.ack, built.pop, services.load, settings, reachable),
-        TransactionRoutes(services.transactions, services.leases, settings, reachable),
+        AckRoute(services.ack, built.pop, services.load, settings, reachable, traffic),
+        TransactionRoutes(services.transactions, services.leases, settings, reachable, traffic),
         *_make_admin(settings, database, stores, services, hooks),
         *make_inspection(
             settings,
@@ -157,6 +162,7 @@ def _make_admin(
             on_deleted=hooks.on_group_deleted,
         ),
         ResourceRoutes(groups, settings),
+        PlaceRoutes(groups, shared=hooks.shared_state),
         RetentionRoutes(stores.removals),
         OperationRoutes(
             stores.operations,

@@ -11,6 +11,7 @@ from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import PartitionRef
 from queenmq.engine.streams.service import CycleService
+from queenmq.metrics.registry import Registry
 from queenmq.server.auth.reach import Reachable
 from queenmq.server.routes.streams.cycles import CycleRoutes
 from queenmq.server.routes.streams.queries import QueryRoutes
@@ -37,6 +38,7 @@ def make_cycles(
     on_pushed: Callable[[Iterable[PartitionRef]], None],
     on_queued: Callable[[int], None],
     on_freed: Freed,
+    registry: Registry,
 ) -> CycleService:
     """Build the service that commits cycles."""
     return CycleService(
@@ -51,6 +53,7 @@ def make_cycles(
         on_pushed=on_pushed,
         on_queued=on_queued,
         on_freed=on_freed,
+        registry=registry,
     )
 
 

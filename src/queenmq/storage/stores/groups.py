@@ -47,6 +47,12 @@ class GroupStore:
         )
         return row[0], row[1]
 
+    async def list_partitions(self, queue: str | None, *, limit: int, offset: int) -> Rows:
+        """Return a page of partitions, of one queue or of all, by queue and name."""
+        return await self._database.fetch(
+            self._sql["list_partitions"], queue, limit, offset, priority=OperationType.ANALYTICS
+        )
+
     async def find_group_queues(self, group: str) -> list[str]:
         """The queues on which a group has a cursor or a remembered start."""
         rows = await self._database.fetch(

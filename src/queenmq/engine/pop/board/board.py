@@ -114,6 +114,15 @@ class PopBoard:
             if pool.consumer_group == group and pool.scope.covers(key, *filters)
         )
 
+    def count_by_queue(self) -> dict[str, int]:
+        """Count the waiting pops by queue; those that name none are under the empty name."""
+        counts: dict[str, int] = {}
+        for pool in self._state.pools:
+            if pool.waiting_count:
+                queue = pool.scope.queue or ""
+                counts[queue] = counts.get(queue, 0) + pool.waiting_count
+        return counts
+
     # Pops come and go.
 
     def arrived(self, intention: Intention, now_ms: float) -> list[Action]:

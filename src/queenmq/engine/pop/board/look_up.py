@@ -245,6 +245,8 @@ class LookUp:
             if ask.horizon is None:
                 pool.full_at_ms = reply.asked_at_ms
             self._learnt(pool, result.next_due_ms, reply)
+        if unreached:
+            self._metrics.ran_out()
         self._listener.put_first(unreached)
 
     def _learnt(self, pool: Pool, next_due_ms: float | None, reply: Reply) -> None:

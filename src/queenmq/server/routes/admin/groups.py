@@ -182,12 +182,20 @@ class GroupRoutes:
             )
         )
 
-    @route("POST", _ON_QUEUE + "/partitions/{partition:name}/seek", wire.GroupMovedInPartition)
+    @route(
+        "POST",
+        _ON_QUEUE + "/partitions/{partition:name}/seek",
+        wire.GroupMovedInPartition,
+        request=wire.SeekRequest,
+        needs_body=False,
+    )
     async def seek_partition(self, request: Request) -> Response:
-        """Move a group to the end of one partition."""
+        """Move a group on one partition to the end, or to a time if the body has one."""
         group, queue = self._name(request, "group"), self._name(request, "queue")
         partition = self._name(request, "partition")
-        moved = await self._store.seek(group, queue, partition, None)
+        body = await read_request(request, wire.SeekRequest, default=wire.SeekRequest())
+        time = None if body.timestamp is None else _target(body)
+        moved = await self._store.seek(group, queue, partition, time)
         if not moved and not (await self._store.find_place(queue, partition))[1]:
             raise NotFound(
                 f"partition {shown(partition)} of queue {shown(queue)} does not exist;"

@@ -21,6 +21,8 @@ from queenmq.server.routing.spec import route
 from queenmq.storage.spool import SpoolStats
 from queenmq.storage.stores.operations import PostgresOperationStore
 
+#: Pressure from which on work is queued or slowed down.
+_DEGRADED = 0.7
 _ONE = "/api/v1/operations/{operation_id}"
 _STATUSES = ("pending", "processing", "completed", "failed", "discarded")
 #: By action: the statuses it changes, as settle_operation says, and that rule in words.
@@ -57,13 +59,15 @@ class OperationRoutes:
         rows = {row["status"]: row for row in await self._store.stats()}
         waiting = await self._store.count_waiting()
         self._metrics.measured(waiting)
-        aside = self._spool_stats()
+        aside, pressure = self._spool_stats(), self._pressure()
         return json_answer(
             wire.OperationStats(
                 depth=waiting.operations,
                 oldest_age_seconds=waiting.oldest_s,
                 drain_rate=self._metrics.drain_rate,
-                pressure=self._pressure(),
+                latency_seconds=self._metrics.latency_s,
+                pressure=pressure,
+                system_health=health_of(pressure, undecided=waiting.failed),
                 aside=wire.AsideCounts(aside.aside_records, aside.aside_bytes),
                 by_status={status: _counts(rows.get(status)) for status in _STATUSES},
             )
@@ -116,6 +120,13 @@ class OperationRoutes:
         if status not in allowed:
             raise Conflict(f"operation {operation_id} is {status}; {rule}")
         return json_answer(wire.OperationDecided(str(operation_id), becomes))
+
+
+def health_of(pressure: float, *, undecided: int) -> str:
+    """Return one word for operators: critical while a person is needed or nothing more fits."""
+    if undecided or pressure >= 1:
+        return "critical"
+    return "degraded" if pressure >= _DEGRADED else "healthy"
 
 
 def _unknown(operation_id: object) -> NotFound:

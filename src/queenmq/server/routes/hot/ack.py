@@ -14,6 +14,7 @@ from queenmq.errors import InvalidRequest
 from queenmq.ids import parse_uuid
 from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
+from queenmq.server.metering.traffic import Traffic
 from queenmq.server.requests.checks import (
     check_count,
     check_group,
@@ -63,8 +64,10 @@ class AckRoute:
         load: LoadManager,
         settings: Settings,
         reachable: Reachable,
+        traffic: Traffic,
     ) -> None:
         self._reachable = reachable
+        self._traffic = traffic
         self._service = service
         self._pops = pops
         self._load = load
@@ -88,8 +91,7 @@ class AckRoute:
             exchange.run(self._within_reach(exchange, items))
             return
         exchange.follow(
-            self._service.ack(items),
-            lambda results: exchange.answer(200, _encode(items, results)),
+            self._service.ack(items), lambda results: self._answer(exchange, items, results)
         )
 
     @route(
@@ -122,20 +124,26 @@ class AckRoute:
             exchange.run(self._within_reach(exchange, items))
             return
         exchange.follow(
-            self._service.ack(items),
-            lambda results: exchange.answer(200, _encode(items, results)),
+            self._service.ack(items), lambda results: self._answer(exchange, items, results)
         )
+
+    def _answer(
+        self, exchange: Exchange, items: Sequence[AckItem], results: Sequence[AckResult]
+    ) -> None:
+        self._traffic.acked(items, results)
+        exchange.answer(200, _encode(items, results))
 
     async def _within_reach(self, exchange: Exchange, items: Sequence[AckItem]) -> None:
         """Ack for a caller that is limited to some queues."""
         items = await self._reachable.hide_acks(exchange.identity, items)
-        exchange.answer(200, _encode(items, await self._service.ack(items)))
+        self._answer(exchange, items, await self._service.ack(items))
 
     async def _with_next(
         self, exchange: Exchange, items: Sequence[AckItem], following: PopRequest
     ) -> None:
         items = await self._reachable.hide_acks(exchange.identity, items)
         results = await self._service.ack(items)
+        self._traffic.acked(items, results)
         popped = None
         if any(one.lease_released and one.has_more for one in results):
             popped = await self._pops.follow(exchange, following)

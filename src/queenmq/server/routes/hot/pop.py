@@ -22,6 +22,7 @@ from queenmq.engine.pop.subscriptions import Subscriptions
 from queenmq.engine.requests import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
 from queenmq.errors import InvalidRequest, QueenError
 from queenmq.server.edge.exchange import Exchange
+from queenmq.server.metering.traffic import Traffic
 from queenmq.server.requests.checks import check_name
 from queenmq.server.requests.queries import (
     parse_boolean,
@@ -64,7 +65,9 @@ class PopRoute:
         load: LoadManager,
         maintenance: Maintenance,
         settings: Settings,
+        traffic: Traffic,
     ) -> None:
+        self._traffic = traffic
         self._service = service
         self._maintenance = maintenance
         self._load = load
@@ -104,6 +107,7 @@ class PopRoute:
 
     def _deliver(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> None:
         answer = self._take_back(exchange, request, answer)
+        self._traffic.delivered(request, answer.grants)
         if answer.grants:
             exchange.answer(200, encode_answer(request.consumer_group, answer.grants))
         else:
@@ -154,6 +158,7 @@ class PopRoute:
             answer = await self._pop(exchange, request)
         except QueenError:
             return None
+        self._traffic.delivered(request, answer.grants)
         return encode_answer(request.consumer_group, answer.grants) if answer.grants else None
 
     async def _pop(self, exchange: Exchange, request: PopRequest) -> PopAnswer:

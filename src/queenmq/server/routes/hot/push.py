@@ -16,6 +16,7 @@ from queenmq.engine.push.service import PushService
 from queenmq.engine.requests import DEFAULT_PARTITION, PartitionKey, PushItems, PushOutcome
 from queenmq.errors import InvalidRequest, RequestTooLarge, StorageUnavailable
 from queenmq.server.edge.exchange import Exchange
+from queenmq.server.metering.traffic import Traffic
 from queenmq.server.requests.checks import check_count, check_name, check_uuid
 from queenmq.server.routing.spec import ArrayOf, route
 from queenmq.settings import Settings
@@ -152,13 +153,13 @@ class PushRoute:
         settings: Settings,
         *,
         wait_s: Callable[[int], int],
+        traffic: Traffic,
     ) -> None:
+        self._traffic = traffic
         self._service = service
         self._load = load
         self._wait_s = wait_s
         self._settings = settings
-        #: Messages stored so far.
-        self.messages = 0
 
     @route(
         "POST",
@@ -198,6 +199,6 @@ class PushRoute:
         self._answer(exchange, items, await self._service.rescue(items, error))
 
     def _answer(self, exchange: Exchange, items: PushItems, outcome: PushOutcome) -> None:
-        self.messages += outcome.outcomes.count("q")
+        self._traffic.pushed(items, outcome.outcomes)
         answers = push_answers(items, outcome, self._wait_s)
         exchange.answer(202 if outcome.is_delayed else 201, wire.encode(answers))

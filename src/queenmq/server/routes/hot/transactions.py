@@ -16,6 +16,7 @@ from queenmq.errors import InvalidRequest, LeaseLost, NotFound, TransactionRefus
 from queenmq.ids import parse_uuid, random_uuid
 from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
+from queenmq.server.metering.traffic import Traffic
 from queenmq.server.requests.checks import check_count, check_group, check_name, shown
 from queenmq.server.requests.queries import parse_path
 from queenmq.server.requests.times import iso
@@ -40,8 +41,10 @@ class TransactionRoutes:
         leases: LeaseService,
         settings: Settings,
         reachable: Reachable,
+        traffic: Traffic,
     ) -> None:
         self._reachable = reachable
+        self._traffic = traffic
         self._service = service
         self._leases = leases
         self._settings = settings
@@ -91,8 +94,31 @@ class TransactionRoutes:
         # The same for each try.
         transaction_id = str(items.key or transaction_id)
         self._service.submit(items).add_done_callback(
-            functools.partial(_committed, exchange, plan, transaction_id)
+            functools.partial(self._committed, exchange, plan, transaction_id)
         )
+
+    def _committed(
+        self,
+        exchange: Exchange,
+        plan: Plan,
+        transaction_id: str,
+        future: asyncio.Future[TransactionOutcome],
+    ) -> None:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, TransactionRefused):
+            _refuse(exchange, transaction_id, error)
+            return
+
+        def answer(outcome: TransactionOutcome) -> None:
+            if not outcome.is_repeat:
+                self._traffic.committed(plan.items, outcome.pushed.outcomes)
+                self._traffic.settled(plan.acks, outcome.is_dlq)
+            body = wire.TransactionAnswer(
+                transaction_id=transaction_id, success=True, results=plan.results(outcome)
+            )
+            exchange.answer(200, wire.encode(body))
+
+        exchange.settle(answer, future)
 
     @route(
         "POST",
@@ -145,26 +171,6 @@ def _refuse(exchange: Exchange, transaction_id: str, error: TransactionRefused) 
         transaction_id=transaction_id, success=False, error=str(error), results=[]
     )
     exchange.answer(200, wire.encode(answer))
-
-
-def _committed(
-    exchange: Exchange,
-    plan: Plan,
-    transaction_id: str,
-    future: asyncio.Future[TransactionOutcome],
-) -> None:
-    error = None if future.cancelled() else future.exception()
-    if isinstance(error, TransactionRefused):
-        _refuse(exchange, transaction_id, error)
-        return
-
-    def answer(outcome: TransactionOutcome) -> None:
-        body = wire.TransactionAnswer(
-            transaction_id=transaction_id, success=True, results=plan.results(outcome)
-        )
-        exchange.answer(200, wire.encode(body))
-
-    exchange.settle(answer, future)
 
 
 def _no_such_lease(lease_id: UUID) -> NotFound:

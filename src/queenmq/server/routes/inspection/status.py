@@ -1,11 +1,11 @@
-"""Counts and rates for dashboards. What is not recorded is 0 or empty; docs/api.md says what."""
+"""Counts and rates for dashboards."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -14,6 +14,15 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.clock import now_ms
 from queenmq.errors import InvalidRequest, NotFound
+from queenmq.server.answers.history_answers import (
+    by_bucket,
+    efficiency_of,
+    queue_columns,
+    requests_of,
+    status_columns,
+    total,
+    workers_of,
+)
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.answers.status_answers import (
     ProcessFacts,
@@ -36,15 +45,26 @@ from queenmq.server.requests.times import Span, iso, parse_span, step_minutes, s
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.spool import SpoolStats
+from queenmq.storage.stores.history import HistoryStore
 from queenmq.storage.stores.status import QueueScope, StatusStore
 
 #: Searches in partitions for one answer; fewer partitions are counted where there are many steps.
 _SEARCHES_MAX = 10_000
 #: The overview is computed at most this often.
 _OVERVIEW_MS = 2_000
+#: Queues of a namespace or task whose history is added up.
+_QUEUES_MAX = 1_000
 _SCOPE: dict[str, Any] = {"queue": str, "namespace": str, "task": str}
 _TIMES: dict[str, Any] = {"from": str, "to": str}
 _INTERVALS = {"minute": 60, "hour": 3_600, "day": 86_400}
+
+
+class Recorded(NamedTuple):
+    """Rows of the history, and what a step has of them."""
+
+    rows: Sequence[Any]
+    workers: Sequence[Any]
+    columns: Callable[[Sequence[Any], int], dict[str, Any]]
 
 
 class StatusRoutes:
@@ -53,6 +73,7 @@ class StatusRoutes:
     def __init__(
         self,
         store: StatusStore,
+        history: HistoryStore,
         settings: Settings,
         *,
         process: Callable[[], ProcessFacts],
@@ -60,6 +81,7 @@ class StatusRoutes:
         is_down: Callable[[], bool],
     ) -> None:
         self._store = store
+        self._history = history
         self._settings = settings
         self._process = process
         self._spool_stats = spool_stats
@@ -106,7 +128,8 @@ class StatusRoutes:
         query = parse_query(request.scope["query_string"])
         span = parse_span(query, default=timedelta(hours=1))
         minutes, scope = step_minutes(span), _scope(query)
-        points, is_cut = await self._throughput(scope, span, minutes)
+        recorded = await self._recorded(scope, span, minutes)
+        points, is_cut = await self._throughput(scope, span, minutes, recorded)
         queues = await self._store.queues(scope, limit=PAGE_MAX, offset=0)
         leases = await self._store.leases(scope)
         letters, top_errors = await self._store.dead_letters(scope)
@@ -118,28 +141,51 @@ class StatusRoutes:
                 throughput=points,
                 is_cut=is_cut,
                 queues=[consumption_of(row) for row in queues],
-                messages=sums_of(queues),
+                messages=sums_of(queues, requests_of(recorded.rows), efficiency_of(recorded.rows)),
                 leases=wire.LeaseCounts(
-                    leases["active"], leases["partitions"], leases["messages"], total_acked=0
+                    leases["active"],
+                    leases["partitions"],
+                    leases["messages"],
+                    total_acked=total(recorded.rows, "ack_success"),
                 ),
                 dead_letter_queue=wire.DeadLetterCounts(
                     letters["total"],
                     letters["partitions"],
                     [wire.ErrorCount(row["error"], row["count"]) for row in top_errors],
                 ),
-                workers=[worker_of(self._process())],
-                errors=wire.ErrorCounts(0, 0, letters["total"]),
+                workers=workers_of(recorded.workers) or [worker_of(self._process())],
+                errors=wire.ErrorCounts(
+                    total(recorded.workers, "db_errors"),
+                    total(recorded.rows, "ack_failed"),
+                    letters["total"],
+                ),
                 stats_age=0,
             )
         )
 
+    async def _recorded(self, scope: QueueScope, span: Span, minutes: int) -> Recorded:
+        """Read the history of a scope: of its queues, or of all workers when it names none."""
+        stretch = await self._history.cut(*span, bucket_minutes=minutes)
+        workers = await self._history.workers(stretch)
+        if scope == QueueScope():
+            return Recorded(workers, workers, status_columns)
+        names = await self._history.in_scope(*scope, limit=_QUEUES_MAX)
+        rows = await self._history.queues(names, stretch, bucket_minutes=minutes)
+        return Recorded(rows, workers, queue_columns)
+
     async def _throughput(
-        self, scope: QueueScope, span: Span, minutes: int
+        self, scope: QueueScope, span: Span, minutes: int, recorded: Recorded
     ) -> tuple[list[wire.ThroughputPoint], bool]:
-        """Newest first."""
+        """Return the steps, newest first, and whether partitions were left out."""
+        by_start = by_bucket(recorded.rows, minutes)
         starts, counts, is_cut = await self._count(scope, span, timedelta(minutes=minutes))
         points = [
-            point_of(start, count, seconds=60 * minutes)
+            point_of(
+                start,
+                count,
+                recorded.columns(by_start.get(start, ()), minutes),
+                seconds=60 * minutes,
+            )
             for start, count in zip(starts, counts, strict=True)
         ]
         return points[::-1], is_cut

@@ -154,3 +154,15 @@ FROM queen.queues q
 LEFT JOIN queen.partition_counts(NULL) n ON n.queue_id = q.id
 WHERE q.task <> ''
 GROUP BY q.task ORDER BY q.task;
+
+-- name: list_partitions
+SELECT p.id::text, p.name::text, q.name::text AS queue, q.namespace::text, q.task::text, p.created_at,
+       l.last_seq - l.first_seq + 1 AS total, l.last_message_created_at AS newest_at
+FROM queen.queues q
+CROSS JOIN LATERAL (
+    -- No queue has to give more than the page needs.
+    SELECT x.* FROM queen.partitions x WHERE x.queue_id = q.id ORDER BY x.name LIMIT $2::bigint + $3::bigint
+) p
+JOIN queen.partition_lookup l ON l.partition_id = p.id
+WHERE $1::text IS NULL OR q.name = $1
+ORDER BY q.name, p.name LIMIT $2 OFFSET $3;

@@ -1,6 +1,8 @@
 -- name: claim_operations
-SELECT id, partition_id, queue_name, partition_name, retry_count, max_retries, was_stuck
-FROM queen.claim_operations($1, $2, $3, $4) ORDER BY partition_id, seq;
+SELECT c.id, c.partition_id, c.queue_name, c.partition_name, c.retry_count, c.max_retries, c.was_stuck,
+       extract(epoch FROM clock_timestamp() - o.created_at)::double precision
+FROM queen.claim_operations($1, $2, $3, $4) c JOIN queen.operation_queue o ON o.id = c.id
+ORDER BY c.partition_id, c.seq;
 
 -- name: run_operations
 SELECT queen.run_operations($1, $2, $3);

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter
-
 from queenmq.errors import Overloaded
+from queenmq.metrics.registry import Registry
 
+#: Bounds of connections, at which the edge refuses with 503 and counts by itself.
+EDGE_BOUNDS = ("connections_max", "connections_per_address_max", "max_bodies_bytes")
 #: Every bound, so that each series is there before its first refusal: a rate needs two values.
 BOUNDS = (
     "push_waiting_max",
@@ -25,16 +26,13 @@ BOUNDS = (
 class Refusals:
     """The refusals of one broker process."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._counter = Counter(
-            "queen_refused",
-            "Requests answered 429, by the bound that was reached.",
-            labelnames=["bound"],
-            registry=registry,
+    def __init__(self, registry: Registry) -> None:
+        self._by_bound = registry.counters(
+            "queen_refused", "Requests answered 429, by the bound that was reached.", "bound"
         )
         for bound in BOUNDS:
-            self._counter.labels(bound)
+            self._by_bound.of(bound)
 
     def count(self, error: Overloaded) -> None:
         """A request is answered with this error."""
-        self._counter.labels(error.bound).inc()
+        self._by_bound.of(error.bound).inc()

@@ -1,0 +1,39 @@
+"""`queen namespaces` and `queen tasks`: queues by what they are for."""
+
+from __future__ import annotations
+
+import typer
+
+from queenmq.cli.display.output import Column
+from queenmq.cli.session import Session, command
+
+_COUNTS = [
+    Column("queues", "QUEUES"),
+    Column("partitions", "PARTITIONS"),
+    Column("messages.total", "MESSAGES"),
+    Column("messages.pending", "PENDING"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app)(namespaces)
+    command(app)(tasks)
+
+
+def namespaces(session: Session) -> None:
+    """List the namespaces that queues name, with their counts.
+
+    Example: queen namespaces
+    """
+    found = session.queen.admin.get_namespaces().namespaces
+    session.out.rows(found, [Column("namespace", "NAMESPACE"), *_COUNTS])
+
+
+def tasks(session: Session) -> None:
+    """List the tasks that queues name, with their counts.
+
+    Example: queen tasks
+    """
+    found = session.queen.admin.get_tasks().tasks
+    session.out.rows(found, [Column("task", "TASK"), *_COUNTS])

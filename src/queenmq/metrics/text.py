@@ -1,0 +1,66 @@
+"""Series as the text that Prometheus reads (format 0.0.4). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class Sample(NamedTuple):
+    """One number of a family: what is added to the family's name, its labels, its value."""
+
+    suffix: str
+    labels: Mapping[str, str]
+    value: float
+
+
+class Told(NamedTuple):
+    """A family as it is told."""
+
+    name: str
+    text: str
+    #: counter, gauge or histogram.
+    kind: str
+    samples: list[Sample]
+
+
+def encode(families: Iterable[Told]) -> bytes:
+    """Return the text of all families."""
+    lines: list[str] = []
+    for name, text, kind, samples in families:
+        full = f"{name}_total" if kind == "counter" else name
+        lines.append(f"# HELP {full} {_escape_help(text)}")
+        lines.append(f"# TYPE {full} {kind}")
+        lines += [
+            f"{full}{suffix}{_encode_labels(labels)} {_encode_value(value)}"
+            for suffix, labels, value in samples
+        ]
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def _encode_labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    pairs = (f'{name}="{_escape(value)}"' for name, value in labels.items())
+    return "{" + ",".join(pairs) + "}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _escape_help(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def _encode_value(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def gauge(name: str, text: str, value: float) -> Told:
+    """A gauge without labels."""
+    return Told(name, text, "gauge", [Sample("", {}, value)])

@@ -1,0 +1,100 @@
+"""Everything a scrape tells: what the workers have counted, and what the database knows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Generic, TypeVar
+
+from queenmq.clock import now_ms
+from queenmq.errors import QueenError
+from queenmq.metrics.registry import Registry
+from queenmq.metrics.text import Told, encode, gauge
+from queenmq.server.metering.families import (
+    cluster_families,
+    group_families,
+    minute_families,
+    postgres_families,
+    queue_families,
+)
+from queenmq.storage.stores.history import HistoryStore
+from queenmq.storage.stores.metrics import MetricsStore
+
+logger = logging.getLogger(__name__)
+
+#: How old what the database knows may be, at least; longer where asking takes long.
+_AGE_MS = 10_000
+_SHARE = 20
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """An answer of the database that is good for a while. Asking it is a twentieth of the time."""
+
+    def __init__(self, ask: Callable[[], Awaitable[T]]) -> None:
+        self._ask = ask
+        self._lock = asyncio.Lock()
+        self._answer: T | None = None
+        self._until_ms = 0.0
+
+    async def get(self) -> T:
+        """Return the answer, asked anew when it is too old."""
+        async with self._lock:
+            began = now_ms()
+            if self._answer is None or began >= self._until_ms:
+                self._answer = await self._ask()
+                took = now_ms() - began
+                self._until_ms = now_ms() + max(_AGE_MS, took * _SHARE)
+            return self._answer
+
+
+class Scrape:
+    """One broker's answer to Prometheus. `series_max` bounds the queues that are told apart."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        metrics: MetricsStore,
+        history: HistoryStore,
+        *,
+        series_max: int,
+        look: Callable[[], None],
+        is_down: Callable[[], bool],
+    ) -> None:
+        self._registry = registry
+        self._look = look
+        self._is_down = is_down
+        self._history = history
+        self._queues = Kept(lambda: metrics.queues(limit=series_max))
+        self._groups = Kept(lambda: metrics.groups(limit=series_max))
+        self._minute = Kept(lambda: history.last_minute(limit=series_max))
+        self._postgres = Kept(metrics.postgres)
+
+    async def tell(self) -> bytes:
+        """Return all series as text. Without the database, those that it knows are left out."""
+        self._look()
+        families = self._registry.collect()
+        known: list[Told] = []
+        if not self._is_down():
+            try:
+                known = list(await self._ask_database())
+            except (QueenError, TimeoutError) as error:
+                facts = {"event": "scrape_incomplete"}
+                logger.warning("A scrape has no series of the database: %s", error, extra=facts)
+        told = gauge(
+            "queen_database_series", "1 when this scrape has the series of the database.",
+            bool(known),
+        )  # fmt: skip
+        return encode([*families, told, *known])
+
+    async def _ask_database(self) -> Iterable[Told]:
+        return [
+            # Not kept: a counter that two workers had kept for different times could fall.
+            *cluster_families(await self._history.totals()),
+            *queue_families(await self._queues.get()),
+            *group_families(await self._groups.get()),
+            *minute_families(await self._minute.get()),
+            *postgres_families(await self._postgres.get()),
+        ]

@@ -1,0 +1,96 @@
+"""Writes what this process did in the last minute, rolls minutes up to hours, and forgets old ones.
+
+One small statement a minute and process. It is built from what requests have counted on their way,
+never from messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+from queenmq.clock import unix_ms
+from queenmq.errors import QueenError
+
+_MINUTE_MS = 60_000
+#: Behind the end of a minute, so that what ends with it is in it.
+_AFTER_MS = 200
+#: How often one of all brokers rolls up, and how many hours it looks back.
+_ROLL_UP_S = 300.0
+_HOURS = 3
+#: Rows removed by one statement.
+_ROWS = 5_000
+
+
+class Minute(NamedTuple):
+    """The rows of one minute: by queue, of the worker, and what to add to the totals."""
+
+    queues: Sequence[Mapping[str, Any]]
+    worker: Mapping[str, Any]
+    totals: Mapping[str, int]
+
+
+class Source(Protocol):
+    """What has been counted."""
+
+    def take(self, at: datetime) -> Minute:
+        """Return what there is for this minute, and begin anew."""
+
+    def put_back(self, minute: Minute) -> None:
+        """Count a minute that could not be written with the next one."""
+
+
+class Store(Protocol):
+    """Where the history is."""
+
+    async def record(
+        self,
+        queues: Sequence[Mapping[str, Any]],
+        worker: Mapping[str, Any],
+        totals: Mapping[str, int],
+    ) -> None: ...
+
+    async def claim_pass(self, pause_s: float) -> bool: ...
+
+    async def roll_up(self, *, hours: int) -> None: ...
+
+    async def sweep(self, step_minutes: int, *, older_than_s: int, limit: int) -> int: ...
+
+
+class History:
+    """The history of one process."""
+
+    name = "history"
+
+    def __init__(
+        self, store: Store, source: Source, *, minutes_keep_s: int, hours_keep_s: int
+    ) -> None:
+        self._store = store
+        self._source = source
+        self._keep_s = {1: minutes_keep_s, 60: hours_keep_s}
+
+    @property
+    def interval_s(self) -> float:
+        """Until the current minute is over."""
+        return (_MINUTE_MS - unix_ms() % _MINUTE_MS + _AFTER_MS) / 1000
+
+    async def run_once(self) -> None:
+        await self._record(unix_ms() - _MINUTE_MS)
+        if await self._store.claim_pass(_ROLL_UP_S):
+            await self._store.roll_up(hours=_HOURS)
+            for step, keep_s in self._keep_s.items():
+                while await self._store.sweep(step, older_than_s=keep_s, limit=_ROWS) >= _ROWS:
+                    pass
+
+    async def finish(self) -> None:
+        """Write what the unfinished minute has, because the process ends."""
+        await self._record(unix_ms())
+
+    async def _record(self, at_ms: int) -> None:
+        minute = self._source.take(datetime.fromtimestamp(at_ms // _MINUTE_MS * 60, UTC))
+        try:
+            await self._store.record(*minute)
+        except QueenError:
+            self._source.put_back(minute)
+            raise

@@ -1,0 +1,236 @@
+"""The history: written by brokers, served by span, rolled up and forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from queenmq.errors import StorageUnavailable
+from queenmq.server.metering.minutes import QueueMinute
+from queenmq.services.history import History, Minute
+from queenmq.settings import load
+from queenmq.storage.connection.database import Database
+from queenmq.storage.stores.history import HistoryStore
+from tests.support.broker import SOON_S, Api, BrokerProcess, unique
+from tests.support.waiting import wait_until_async
+
+NOW = datetime.now(UTC)
+#: Fields of the contract.
+OPS = {
+    "bucket", "queueName", "pushRequests", "pushMessages", "popMessages", "popEmpty", "ackRequests",
+    "ackSuccess", "ackFailed", "transactions", "partitionsCreated", "partitionsDeleted",
+    "partitionCount", "avgLagMs", "maxLagMs", "pushPerSecond", "popPerSecond", "ackPerSecond",
+    "emptyPerSecond", "parkedCount",
+}  # fmt: skip
+WORKER = {
+    "timestamp", "pushMessages", "popMessages", "ackMessages", "pushRequests", "popRequests",
+    "ackRequests", "jobsDone", "pushPerSecond", "popPerSecond", "ackPerSecond",
+    "avgEventLoopLagMs", "maxEventLoopLagMs", "avgFreeSlots", "minFreeSlots", "dbConnections",
+    "avgJobQueueSize", "maxJobQueueSize", "backoffSize", "avgLagMs", "maxLagMs", "lagCount",
+    "dbErrors", "ackSuccess", "ackFailed", "dlqCount",
+}  # fmt: skip
+POSTGRES = {
+    "timestamp", "database", "databaseCache", "tableCache", "indexCache", "cacheSummary",
+    "deadTuples", "hotUpdates", "activeQueries", "autovacuumStatus", "bufferConfig", "bufferUsage",
+    "tableSizes",
+}  # fmt: skip
+
+
+async def get(api: Api, path: str, **query: Any) -> Any:
+    response = await api.http.get(f"/api/v1/{path}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def total(points: list[dict[str, Any]], name: str) -> float:
+    return sum(point[name] for point in points)
+
+
+async def work(api: Api, queue: str) -> None:
+    """Three messages pushed in two requests, two popped and acked, one of those as failed."""
+    await api.configure(queue, retryLimit=0)
+    await api.push(queue, 1, 2)
+    await api.push(queue, 3)
+    message, other = await api.pop(queue, batch=2)
+    await api.ack(message)
+    await api.ack(other, status="failed")
+    assert await api.pop(unique()) == []
+
+
+async def test_what_a_broker_did_is_served_by_the_next(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    first = start_broker()
+    api, queue = Api(first.url), unique()
+    await work(api, queue)
+    parked = asyncio.create_task(api.pop(queue, consumerGroup="g", partition="none", wait=True))
+
+    async def is_parked() -> bool:
+        text = (await api.http.get("/metrics/prometheus")).text
+        return "\nqueen_pop_waiting 1\n" in text
+
+    await wait_until_async(is_parked, timeout_s=SOON_S, what="the waiting pop")
+    first.stop()
+    await asyncio.gather(parked, return_exceptions=True)
+    await api.close()
+    api = Api(start_broker().url)
+
+    await see_queues(api, queue)
+    await see_workers(api, queue, first.pid)
+    await see_status(api, queue)
+    stats = await get(api, "analytics/postgres-stats")
+    assert set(stats) >= POSTGRES
+    assert {"messages", "partition_lookup"} <= {row["table"] for row in stats["tableSizes"]}
+    await api.close()
+
+
+async def see_queues(api: Api, queue: str) -> None:
+    ops = await get(api, "analytics/queue-ops", queue=queue)
+    assert ops["bucketMinutes"] == 1
+    assert ops["queues"] == [queue]
+    assert all(set(point) >= OPS for point in ops["series"])
+    expected = {
+        "pushRequests": 2, "pushMessages": 3, "popMessages": 2, "ackRequests": 2, "ackSuccess": 1,
+        "ackFailed": 1, "dlqCount": 1, "popEmpty": 1,
+    }  # fmt: skip
+    assert {name: total(ops["series"], name) for name in expected} == expected
+    assert queue in (await get(api, "analytics/queue-ops", limit=1000))["queues"]
+    week = (NOW - timedelta(days=7)).isoformat()
+    assert total((await get(api, "analytics/queue-ops", queue=queue, **{"from": week}))["series"],
+                 "pushMessages") == 3  # fmt: skip
+
+    (lag,) = await get(api, "analytics/queue-lag", queue=queue)
+    assert set(lag) == {"queueName", "popCount", "avgLagMs", "maxLagMs", "bucketTime"}
+    assert lag["popCount"] == 2 and 0 <= lag["avgLagMs"] <= lag["maxLagMs"] < 1000 * SOON_S
+
+
+async def see_workers(api: Api, queue: str, pid: int) -> None:
+    workers = await get(api, "analytics/worker-metrics")
+    assert all(set(point) >= WORKER for point in workers["timeSeries"])
+    assert workers["summary"]["totalPushMessages"] == 3
+    assert workers["summary"]["pendingMessages"] >= 1
+    assert total(workers["timeSeries"], "jobsDone") >= 7
+    (one,) = [one for one in workers["workers"] if one["pid"] == pid]
+    assert one["hostname"] == os.uname().nodename and one["workerId"] == 0
+    assert queue in {one["queueName"] for one in workers["queues"]}
+
+    system = await get(api, "analytics/system-metrics", hostname=os.uname().nodename, workerId=0)
+    (replica,) = system["replicas"]
+    metrics = replica["timeSeries"][0]["metrics"]
+    assert set(metrics) == {
+        "cpu", "memory", "database", "threadpool", "registries", "shared_state",
+    }  # fmt: skip
+    assert set(metrics["memory"]["rss_bytes"]) == {"avg", "min", "max", "last"}
+    assert metrics["memory"]["rss_bytes"]["avg"] > 10 * 2**20
+    assert metrics["database"]["pool_size"]["last"] == 16
+    assert (await get(api, "analytics/system-metrics", hostname="nowhere"))["replicas"] == []
+    refused = await api.http.get("/api/v1/analytics/worker-metrics", params={"workerId": "x"})
+    assert refused.status_code == 400
+
+
+async def see_status(api: Api, queue: str) -> None:
+    # The pop that waited got nothing.
+    status = await get(api, "status", queue=queue)
+    assert total(status["throughput"], "popMessages") == 2
+    assert total(status["throughput"], "processed") == 1
+    assert status["messages"]["requests"] == {"push": 2, "pop": 2, "ack": 2}
+    assert status["messages"]["batchEfficiency"] == {"push": 1.5, "pop": 1, "ack": 1}
+    assert status["errors"]["ackFailed"] == 1
+    status = await get(api, "status")
+    assert max(point["queenRssMb"] for point in status["throughput"]) > 10
+    assert max(point["dbPoolSize"] for point in status["throughput"]) == 16
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[HistoryStore]:
+    database = Database(database_url, load({"db_pool_size": 4}))
+    await database.open()
+    yield HistoryStore(database)
+    await database.close()
+
+
+def minute(at: datetime, queue: str, *, worker: str = "h/0/1", pushed: int = 1) -> Minute:
+    key = {"step_minutes": 1, "at": at.isoformat()}
+    counts = dict.fromkeys(QueueMinute.__struct_fields__, 0)
+    counts |= {"push_messages": pushed, "lag_ms": 10.0, "lag_ms_max": 10.0 * pushed, "lag_count": 1}
+    shared = {name: counts[name] for name in counts if name not in (
+        "push_bytes", "duplicates", "pop_empty", "retried", "errors")}  # fmt: skip
+    gauges = dict.fromkeys(
+        (
+            "cpu_user", "cpu_system", "rss_bytes", "virtual_bytes", "pool_size", "pool_idle",
+            "pool_active", "pool_waiting", "loop_lag_ms", "loop_lag_ms_max",
+        ),
+        float(pushed),
+    )  # fmt: skip
+    host, number, pid = worker.split("/")
+    who = {"hostname": host, "worker_id": int(number), "pid": int(pid), "port": 1, "parked": 0}
+    row = {**key, **who, **gauges, **shared, "http_requests": 1, "db_errors": 0}
+    return Minute(
+        [{**key, "queue": queue, "worker": worker, "parked": 2, **counts}],
+        row,
+        {"push_messages": pushed},
+    )
+
+
+class Taken:
+    """A source with one minute."""
+
+    def __init__(self, given: Minute) -> None:
+        self.given = given
+        self.put: list[Minute] = []
+
+    def take(self, at: datetime) -> Minute:
+        return self.given
+
+    def put_back(self, minute: Minute) -> None:
+        self.put.append(minute)
+
+
+async def test_minutes_become_hours_and_go(
+    store: HistoryStore, database: asyncpg.Connection
+) -> None:
+    hour = NOW.replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
+    for number in range(3):
+        at = hour + timedelta(minutes=number)
+        await store.record(*minute(at, "q", pushed=number))
+        await store.record(*minute(at, "q", worker="h/1/2", pushed=10))
+    await store.record(*minute(NOW - timedelta(hours=50), "old", pushed=7))
+    assert await store.totals() == {"push_messages": 40}
+    source = Taken(minute(NOW.replace(second=0, microsecond=0), "q", pushed=5))
+    history = History(store, source, minutes_keep_s=48 * 3_600, hours_keep_s=90 * 86_400)
+    await history.run_once()
+    await history.run_once()
+    assert source.put == []
+
+    day = await store.cut(NOW - timedelta(days=3), NOW + timedelta(minutes=1), bucket_minutes=60)
+    assert day.hours_end == hour + timedelta(hours=1)
+    rows = await store.queues(["q", "old"], day, bucket_minutes=60)
+    assert [(row["queue"], row["push_messages"]) for row in rows] == [("q", 33), ("q", 5)]
+    assert (rows[0]["lag_ms"], rows[0]["lag_ms_max"], rows[0]["lag_count"]) == (60.0, 100.0, 6)
+    workers = await store.workers(day)
+    assert [row["push_messages"] for row in workers] == [3, 30, 5]
+    assert [row["rss_bytes"] for row in workers] == [1.0, 10.0, 5.0]
+    kept = await database.fetch("SELECT DISTINCT queue FROM queen.history_queues")
+    assert [row["queue"] for row in kept] == ["q"], "minutes of two days ago are gone"
+    # A second broker has nothing to roll up just now.
+    assert not await store.claim_pass(300)
+
+
+async def test_a_minute_that_could_not_be_written_is_counted_with_the_next(
+    database_url: str,
+) -> None:
+    database = Database(database_url, load({"db_pool_size": 4}))
+    await database.open()
+    source = Taken(minute(NOW, "q"))
+    history = History(HistoryStore(database), source, minutes_keep_s=3_600, hours_keep_s=86_400)
+    database.watch.begin_down(StorageUnavailable("gone"))
+    with pytest.raises(StorageUnavailable):
+        await history.run_once()
+    assert source.put == [source.given]
+    await database.close()
