@@ -15,6 +15,7 @@ import pytest
 from queenmq.auth.identity import Role, Verb
 from queenmq.auth.rights import RIGHTS, Reach, Right
 from queenmq.server.orders import BrokerOrders
+from queenmq.server.routes.hot.transactions import EXTEND_PATH
 from queenmq.server.wiring.broker import Broker
 from queenmq.settings import Settings
 from tests.support.tokens import signed
@@ -34,6 +35,7 @@ def _routes_of_the_app() -> set[str]:
         for method in route.endpoint._endpoints
     }
     hot = {f"{method} {path.decode()}" for method, path in app._hot if method != "HEAD"}
+    hot.add(f"POST {EXTEND_PATH}")
     # The application finds pops by their prefix.
     return routed | hot | {"GET /api/v1/pop", "GET /api/v1/pop/queue/{queue:name}"}
 
