@@ -188,8 +188,8 @@ async def test_nothing_accepted_is_given_up(
             await _wait_for_problem(wire, fault.code)
             metrics = (await wire.call("GET", "/metrics/prometheus")).body
             assert f'queen_database_faults_total{{sqlstate="{fault.code}"}}' in metrics
-            assert "queen_database_fault 1.0" in metrics
-            assert "queen_file_buffer_stuck 1.0" in metrics
+            assert "queen_database_fault 1\n" in metrics
+            assert "queen_file_buffer_stuck 1\n" in metrics
         await server.execute(*fault.mend_it)
         await _wait_until_drained(wire)
         await wait_until_done(session, timeout_s=2 * SOON_S)

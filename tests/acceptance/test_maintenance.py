@@ -135,7 +135,7 @@ async def test_a_poll_that_is_parked_already_gets_nothing_until_pops_are_served_
 
 async def _parked(wire: Wire) -> bool:
     answer = await wire.call("GET", "/metrics/prometheus")
-    return "queen_pop_waiting 1.0" in str(answer.body)
+    return "queen_pop_waiting 1\n" in str(answer.body)
 
 
 async def test_pops_go_on_with_what_is_stored(broker: BrokerProcess) -> None:

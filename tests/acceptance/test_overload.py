@@ -198,4 +198,4 @@ async def _pop_when_calm(wire: Wire, queue: str) -> list[Any]:
 
 async def _is_engaged(wire: Wire, kind: str) -> bool:
     text = (await wire.call("GET", "/metrics/prometheus")).body
-    return f'queen_load_engaged{{type="{kind}"}} 1.0' in text
+    return f'queen_load_engaged{{type="{kind}"}} 1\n' in text

@@ -129,8 +129,8 @@ async def _assert_shown(wire: Wire, url: str, queue: str) -> None:
 
     await wait_until_async(is_shown, timeout_s=SOON_S, what="/health to show both")
     metrics = (await wire.call("GET", "/metrics/prometheus")).body
-    assert "queen_file_buffer_failed 1.0" in metrics
-    assert "queen_operation_queue_undecided 1.0" in metrics
+    assert "queen_file_buffer_failed 1\n" in metrics
+    assert "queen_operation_queue_undecided 1\n" in metrics
 
 
 async def test_an_order_to_retry_names_one_operation_or_all(broker: BrokerProcess) -> None:

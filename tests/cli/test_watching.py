@@ -94,7 +94,14 @@ def _sample(at_ms: float, total: int, pending: int, lag: int) -> Sample:
         max_time_lag=1, state="Stable", subscription_mode=None, subscription_timestamp=None,
         subscription_created_at=None, kind="consumer",
     )  # fmt: skip
-    operations = wire.OperationStats(0, None, None, 0.0, wire.AsideCounts(0, 0), {})
+    operations = wire.OperationStats(
+        depth=0,
+        oldest_age_seconds=None,
+        drain_rate=None,
+        pressure=0.0,
+        aside=wire.AsideCounts(0, 0),
+        by_status={},
+    )
     buffer = wire.BufferState(0, 0, True, wire.FailedFiles(0, 0, 0, 0, 0))
     maintenance = wire.MaintenanceState(False, False, 0, True, buffer)
     return Sample(at_ms, {"q": queue}, {("g", "q"): group}, operations, maintenance)

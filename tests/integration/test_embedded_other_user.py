@@ -17,7 +17,6 @@ import pytest
 from queenmq.storage.embedded import EmbeddedPostgres
 
 pytestmark = [
-    pytest.mark.db,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
 ]
 
