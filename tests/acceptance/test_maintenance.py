@@ -314,3 +314,21 @@ async def test_official_client_goes_on_through_maintenance(broker: BrokerProcess
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+async def test_no_transaction_overtakes_what_is_kept_on_disk(broker: BrokerProcess) -> None:
+    queue = unique()
+    operation = {"type": "push", "items": [{"queue": queue, "payload": "second"}]}
+    async with Wire(broker.url) as wire:
+        await switch(wire, on=True)
+        await push_kept(wire, queue, "first")
+        answer = await wire.call("POST", "/api/v1/transaction", {"operations": [operation]})
+        assert answer.status == 503 and "overtake" in answer.body["error"]
+        await switch(wire, on=False)
+
+        async def is_done() -> bool:
+            body = {"operations": [operation]}
+            return (await wire.call("POST", "/api/v1/transaction", body)).status == 200
+
+        await wait_until_async(is_done, timeout_s=SOON_S, what="the transaction to be accepted")
+    assert (await pop_all(broker.url, queue, 2))["Default"] == ["first", "second"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import struct
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -307,3 +308,60 @@ def test_series_can_be_opened_for_a_scraper(guarded_database_url: str) -> None:
     ):
         assert client.get("/metrics/prometheus").status_code == 200
         assert client.get("/api/v1/resources/queues").status_code == 401
+
+
+def test_a_caller_gives_away_no_verb_that_it_lacks(caller: Caller) -> None:
+    limited = caller("admin", queen_verbs=["admin"])
+    for verbs in (None, ["push"], ["admin", "pop"]):
+        body = {"name": unique("token"), "role": "admin", "verbs": verbs}
+        assert limited.post("/api/v1/tokens", json=body).status_code == 403
+    assert _create(limited, role="admin", verbs=["admin"])["verbs"] == ["admin"]
+
+
+def test_subjects_and_times_that_are_none_are_refused(caller: Caller) -> None:
+    for claims in ({"sub": "a\ud800"}, {"sub": "a\x00"}, {"exp": 10**400}, {"nbf": 10**400}):
+        answer = caller("admin", **claims).get("/api/me")
+        assert answer.status_code == 401, answer.text
+
+
+def test_people_may_log_in_again(caller: Caller) -> None:
+    page = caller(token=None)
+    for _ in range(2):
+        answer = page.post("/api/login", json={"token": signed(role="read-only")})
+        assert answer.status_code == 200, answer.text
+
+
+def _leave_with_body(broker: BrokerProcess, token: str, size: int) -> None:
+    """Send a whole request and cut the connection at once."""
+    address = urlsplit(broker.url)
+    with socket.create_connection((address.hostname, address.port)) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        head = (
+            f"POST /api/v1/push HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n"
+            f"Authorization: Bearer {token}\r\n\r\n"
+        )
+        connection.sendall(head.encode() + b"x" * size)
+
+
+def test_bodies_of_callers_that_leave_at_the_gate_are_let_go(guarded_database_url: str) -> None:
+    size = 3_000_000
+    settings = {
+        "JWT_ENABLED": "true",
+        "JWT_SECRET": SECRET,
+        "JWT_ISSUER": ISSUER,
+        "JWT_AUDIENCE": AUDIENCE,
+        "QUEEN_MAX_BODIES_BYTES": str(4 * size),
+    }
+    push = {"items": [{"queue": unique(), "payload": "x" * size}]}
+    headers = {"Authorization": f"Bearer {signed(role='admin')}"}
+    with (
+        running_broker(database_url=guarded_database_url, **settings) as broker,
+        httpx.Client(base_url=broker.url, headers=headers, timeout=SOON_S, verify=False) as client,
+    ):
+        for number in range(40):
+            _leave_with_body(broker, f"qmt_{number:043}", size)
+        wait_until(
+            lambda: client.post("/api/v1/push", json=push).status_code == 201,
+            timeout_s=SOON_S,
+            what="the bodies of those who left to be let go",
+        )

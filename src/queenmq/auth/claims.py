@@ -25,6 +25,14 @@ class ClaimNames:
     role_names: Mapping[str, Role] | None = None
 
 
+def _is_storable(text: str) -> bool:
+    """Whether PostgreSQL can store the text: no NUL, no half of a surrogate pair."""
+    try:
+        return b"\x00" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 def read_claims(claims: Mapping[str, Any], names: ClaimNames, *, expires_s: float) -> Identity:
     """Return the caller. Raise Unauthenticated when a claim has a form that cannot be trusted."""
     subject = claims.get("sub")
@@ -32,8 +40,8 @@ def read_claims(claims: Mapping[str, Any], names: ClaimNames, *, expires_s: floa
         raise Unauthenticated(
             f"The token's sub is not text of 1 to {_SUBJECT_MAX} characters. Use another token."
         )
-    if subject is not None and "\x00" in subject:
-        raise Unauthenticated("The token's sub contains a NUL character. Use another token.")
+    if subject is not None and not _is_storable(subject):
+        raise Unauthenticated("The token's sub has characters that are no text. Use another token.")
     return Identity(
         subject,
         _read_role(claims, names),

@@ -64,12 +64,12 @@ def read_user(
     subject = users[0].decode("utf-8", "replace").strip()
     if not subject or len(subject) > _SUBJECT_MAX or "\x00" in subject:
         return None
+    roles = [value for name, value in headers if name == rules.roles_header]
+    if len(roles) > 1:
+        return None
     known = rules.role_names or {role.label: role for role in Role}
     words = [
-        word.strip()
-        for name, value in headers
-        if name == rules.roles_header
-        for word in value.decode("utf-8", "replace").split(",")
+        word.strip() for value in roles for word in value.decode("utf-8", "replace").split(",")
     ]
     role = max((known[word] for word in words if word in known), default=None)
     return Identity(subject, role, Kind.PROXY)

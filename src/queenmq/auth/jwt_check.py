@@ -179,6 +179,10 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Unauthenticated(f"The token's {name} is not a time. Use another token.")
-    return float(value)
+    try:
+        is_time = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_time and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise Unauthenticated(f"The token's {name} is not a time. Use another token.")

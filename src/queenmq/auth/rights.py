@@ -159,7 +159,9 @@ _SYSTEM = {
     "DELETE /api/v1/tokens/{token_id}": Right(ADMIN, Reach.ALL, MANAGE, "token.revoke"),
     "GET /api/v1/audit": Right(ADMIN, Reach.ALL, MANAGE, is_change=False),
     # Its own credential is in the body or header, and the answer's cookie is for this site alone.
-    "POST /api/login": Right(PUBLIC, Reach.NONE, action="session.login", is_body_logged=False),
+    "POST /api/login": Right(
+        PUBLIC, Reach.NONE, action="session.login", is_body_logged=False, is_change=False
+    ),
     "POST /api/logout": Right(READ, Reach.NONE, action="session.logout", is_body_logged=False),
     "GET /api/me": _read(Reach.NONE),
     "GET /health": Right(PUBLIC, Reach.NONE, is_change=False),

@@ -66,6 +66,15 @@ class TransactionEntry:
         )
 
 
+def overtaking(what: str) -> StorageUnavailable:
+    """Return the error of what may not push while pushes that were accepted before wait on disk."""
+    text = (
+        f"pushes that were accepted before wait on this broker's disk, and this {what} would"
+        " overtake them; nothing was done, try again later"
+    )
+    return StorageUnavailable(text, public=text)
+
+
 class TransactionService:
     """Runs transactions and tells of what they pushed."""
 
@@ -80,10 +89,12 @@ class TransactionService:
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
         on_freed: Freed,
+        is_spooling: Callable[[], bool] = lambda: False,
         registry: Registry | None = None,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
+        self._is_spooling = is_spooling
         self._wait_ms = wait_ms
         self._queue_max = queue_max
         self._on_pushed = on_pushed
@@ -113,6 +124,8 @@ class TransactionService:
                 depth=self._waiting,
                 bound="transactions_waiting",
             )
+        if items.pushes.keys and self._is_spooling():
+            raise overtaking("transaction")
         refs = self._catalogue.get_all(items.pushes.keys)
         future: asyncio.Future[TransactionOutcome]
         if refs is None:

@@ -132,7 +132,10 @@ class App:
     async def _meet(self, exchange: Exchange) -> None:
         """Serve a request whose credential was not seen before."""
         exchange.identity = await self._gate.identify(exchange.head)
-        if not exchange.has_left:
+        if exchange.has_left:
+            # It reaches nobody, but the body counts as held until the request is answered.
+            exchange.answer(503, b"")
+        else:
             self._serve(exchange)
 
     def _serve(self, exchange: Exchange) -> None:

@@ -229,3 +229,16 @@ async def test_a_released_partition_wakes_the_next_worker(api: Api) -> None:
     waiting = asyncio.create_task(next_of(api, query.source, consumerGroup=query.group))
     assert (await query.cycle(message["partitionId"], [], [], message))["success"]
     assert [one["data"] for one in await waiting] == [2]
+
+
+async def test_an_ack_without_a_lease_after_a_seek_is_no_repeat(api: Api) -> None:
+    query = await new_query(api, 1)
+    (message,) = await query.pop()
+    body = query.body(message["partitionId"], [put("a", 1)], [], {**message, "leaseId": None})
+    assert (await query.send(body))["success"]
+    path = f"/api/v1/consumer-groups/{query.group}/queues/{query.source}/seek"
+    moved = await api.http.post(path, json={"timestamp": "2020-01-01T00:00:00Z"})
+    assert moved.status_code == 200, moved.text
+    assert len(await query.pop()) == 1
+    assert (await query.send(body))["success"]
+    assert await query.pop() == [] and (await query.show())["totalLag"] == 0

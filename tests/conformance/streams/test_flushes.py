@@ -76,3 +76,29 @@ async def test_a_version_fences_exactly(api: Api) -> None:
     assert await query.state(place, keys=["n"]) == {"n": winner}
     assert await drain(api, query.sink) == [winner]
     assert (await query.send(bodies[winner])) == answers[winner]
+
+
+async def test_a_flush_heeds_the_lease_of_the_query_whatever_group_it_names(api: Api) -> None:
+    query = await new_query(api, 1, 2)
+    (message, *_) = await query.pop(batch=1)
+    place = message["partitionId"]
+    assert (await query.cycle(place, [put("w", {"n": 1})], [], message))["success"]
+    assert await query.state(place) == {"w": {"n": 1}}
+    assert await query.pop(batch=1)
+    for group in (query.group, None, "other"):
+        flush = await query.cycle(place, [drop("w")], [], consumer_group=group)
+        assert not flush["success"], f"a worker has a lease; the flush named {group}"
+    assert await query.state(place) == {"w": {"n": 1}}
+
+
+async def test_a_deleted_stream_leaves_the_cursors_of_others_alone(api: Api) -> None:
+    query = await new_query(api, 1)
+    assert await api.data(query.source, autoAck=True) == [1]
+    (message,) = await query.pop()
+    place = message["partitionId"]
+    assert (await query.cycle(place, [put("w", 1)], [], message))["success"]
+    await query.state(place)
+    assert (await query.cycle(place, [drop("w")], [], consumer_group=None))["success"]
+    deleted = await api.http.delete(f"/api/v1/streams/{query.name}")
+    assert deleted.json()["consumerGroups"] == [query.group]
+    assert await api.data(query.source, autoAck=True) == [], "queue mode has had its message"

@@ -36,7 +36,7 @@ def test_the_highest_role_counts_and_other_groups_do_not() -> None:
         assert user is not None
         return user.role
 
-    assert role(b"staff, read-write", b"read-only") is Role.READ_WRITE
+    assert role(b"staff, read-write, read-only") is Role.READ_WRITE
     assert role(b"staff") is None
     assert role() is None
 
@@ -61,3 +61,9 @@ def test_the_client_is_the_last_address_that_no_trusted_proxy_has() -> None:
 def test_networks_that_are_none_stop_the_start(text: str) -> None:
     with pytest.raises(SettingsError, match="trusted_proxies"):
         parse_networks(text)
+
+
+def test_groups_that_came_twice_are_nobodys() -> None:
+    # A proxy that adds its header lets that of the user through.
+    headers = [USER, (b"x-forwarded-groups", b"admin"), (b"x-forwarded-groups", b"read-only")]
+    assert read_user(RULES, headers, "10.0.0.1") is None

@@ -15,6 +15,7 @@ from queenmq.engine.streams.error_notes import ErrorNotes
 from queenmq.engine.streams.ports import CycleStore
 from queenmq.engine.streams.reads import StateReads
 from queenmq.engine.streams.requests import CycleCall, CycleItems, CycleOutcome, CycleRow
+from queenmq.engine.transactions import overtaking
 from queenmq.errors import (
     OperationQueueFull,
     Overloaded,
@@ -50,6 +51,7 @@ class CycleService:
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
         on_freed: Freed,
+        is_spooling: Callable[[], bool] = lambda: False,
         registry: Registry | None = None,
     ) -> None:
         self._store = store
@@ -57,6 +59,7 @@ class CycleService:
         self._catalogue = catalogue
         self._wait_ms = wait_ms
         self._queue_max = queue_max
+        self._is_spooling = is_spooling
         self._on_pushed = on_pushed
         self._on_queued = on_queued
         self._on_freed = on_freed
@@ -91,6 +94,8 @@ class CycleService:
                 depth=self._waiting,
                 bound="cycles_waiting",
             )
+        if cycle.pushes.keys and self._is_spooling():
+            raise overtaking("cycle")
         self._waiting += 1
         try:
             if any(op.value is not None for op in cycle.ops):
@@ -165,10 +170,11 @@ class CycleService:
         for entry in entries:
             try:
                 if entry.attempts + 1 >= _ATTEMPTS_MAX:
-                    raise StorageUnavailable(
+                    text = (
                         "a sink queue of this cycle is deleted again and again; nothing was done,"
                         " try again"
                     )
+                    raise StorageUnavailable(text, public=text)
                 refs = await self._catalogue.ensure(entry.cycle.pushes.keys)
             except QueenError as error:
                 entry.fail(error)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from queenmq.auth.identity import Kind
 from queenmq.auth.rights import Reach, Right
-from queenmq.errors import Forbidden, QueenError
+from queenmq.errors import Forbidden, NotFound, QueenError
 from queenmq.server.answers.error_responses import status_of
 from queenmq.server.auth.callers import check_caller, check_path
 from queenmq.server.auth.wiring import Access
@@ -37,7 +37,7 @@ class CheckedEndpoint:
                 access.auditor.refused(exchange, right, status_of(error))
             raise
         if right.reach is Reach.ID:
-            await access.reachable.check_ids(exchange.identity, request.path_params)
+            await self._check_ids(request, exchange, access)
         if right.action is None:
             return await self._endpoint(request)
         status = 500
@@ -54,3 +54,11 @@ class CheckedEndpoint:
                 access.auditor.refused(exchange, right, status)
             else:
                 await access.auditor.note(exchange, right, status)
+
+    async def _check_ids(self, request: Request, exchange: Exchange, access: Access) -> None:
+        try:
+            await access.reachable.check_ids(exchange.identity, request.path_params)
+        except NotFound as error:
+            if self.right.action is not None:
+                access.auditor.refused(exchange, self.right, status_of(error))
+            raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import logging
 import urllib.error
@@ -71,7 +72,7 @@ class KeySource:
                     None, _read_document, self._url, self._timeout_s
                 )
                 self._fetched = read_key_set(document, self._algorithms)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 facts = {"event": "jwks_failed", "reason": str(error)}
                 logger.warning("Could not fetch the key set of jwt_jwks_url.", extra=facts)
             finally:

@@ -187,6 +187,7 @@ class Broker:
             on_pushed=self._pushed,
             on_queued=self._processor.tell,
             on_freed=self._freed,
+            is_spooling=lambda: self._spool.is_needed,
             registry=registry,
         )
         self._cycles = make_cycles(
@@ -198,6 +199,7 @@ class Broker:
             on_pushed=self._pushed,
             on_queued=self._processor.tell,
             on_freed=self._freed,
+            is_spooling=lambda: self._spool.is_needed,
             registry=registry,
         )
 

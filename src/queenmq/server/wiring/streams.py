@@ -38,6 +38,7 @@ def make_cycles(
     on_pushed: Callable[[Iterable[PartitionRef]], None],
     on_queued: Callable[[int], None],
     on_freed: Freed,
+    is_spooling: Callable[[], bool],
     registry: Registry,
 ) -> CycleService:
     """Build the service that commits cycles."""
@@ -53,6 +54,7 @@ def make_cycles(
         on_pushed=on_pushed,
         on_queued=on_queued,
         on_freed=on_freed,
+        is_spooling=is_spooling,
         registry=registry,
     )
 

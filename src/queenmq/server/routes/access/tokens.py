@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
-from queenmq.auth.identity import ROLES, Kind, Verb
+from queenmq.auth.identity import ROLES, Identity, Kind, Verb
 from queenmq.auth.patterns import check_patterns
 from queenmq.auth.tokens import SHOWN, hash_token, make_token
 from queenmq.clock import utc_now
-from queenmq.errors import InvalidRequest, NotFound
+from queenmq.errors import Forbidden, InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.gate import Gate
@@ -41,8 +41,10 @@ class TokenRoutes:
     async def create(self, request: Request) -> Response:
         """Make a token and show it once."""
         body = await read_request(request, wire.TokenRequest)
+        identity = identity_of(request)
+        check_verbs_given(identity, body.verbs)
         secret = make_token(Kind.TOKEN)
-        row = await self._store.create(make_row(body, secret, identity_of(request).subject))
+        row = await self._store.create(make_row(body, secret, identity.subject))
         return json_answer(new_token_of(row, secret), 201)
 
     @route("GET", "/api/v1/tokens", wire.TokenList, query={"sessions": bool, **PAGE})
@@ -64,6 +66,19 @@ class TokenRoutes:
             raise NotFound(f"token {token_id} does not exist; see the list of tokens")
         self._gate.forget(str(token_id))
         return json_answer(wire.TokenRevoked(True, str(token_id), name))
+
+
+def check_verbs_given(identity: Identity, verbs: Sequence[str] | None) -> None:
+    """Raise Forbidden when a caller would give away verbs that it does not have itself."""
+    own = identity.grants.verbs
+    if own is None:
+        return
+    words = {verb.value for verb in own}
+    if verbs is None or not set(verbs) <= words:
+        raise Forbidden(
+            f"Insufficient permissions: your own verbs are {', '.join(sorted(words))};"
+            " name some of these as verbs of the new token."
+        )
 
 
 def make_row(body: wire.TokenRequest, secret: str, created_by: str | None) -> TokenRow:

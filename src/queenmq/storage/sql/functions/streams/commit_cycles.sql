@@ -57,6 +57,7 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
+    v_groups text[];
     v_errors text[];
     v_repeats boolean[];
     v_flushes boolean[];
@@ -72,13 +73,22 @@ DECLARE
 BEGIN
     PERFORM set_config('lock_timeout', p_lock_timeout_ms::text, true);
     PERFORM queen.lock_cycles(p_query_ids, p_partition_ids, p_sink_ids);
+    -- A cycle without an ack has no lease of its own. It may not pass by that of the group which consumes for the
+    -- query, whatever group it names.
+    v_groups := ARRAY(
+        SELECT CASE WHEN c.tx IS NULL THEN coalesce(t.consumer_group::text, 'streams.' || q.name, c.g) ELSE c.g END
+        FROM unnest(p_query_ids, p_partition_ids, p_consumer_groups, p_ack_transaction_ids) WITH ORDINALITY
+             AS c (query_id, partition_id, g, tx, n)
+        LEFT JOIN queen_streams.queries q ON q.id = c.query_id
+        LEFT JOIN queen_streams.partitions t ON t.query_id = c.query_id AND t.partition_id = c.partition_id
+        ORDER BY c.n);
     -- Lock first, then look: a statement of its own.
     SELECT array_agg(j.error ORDER BY j.ordinal), array_agg(j.is_repeat ORDER BY j.ordinal),
            array_agg(j.is_flush ORDER BY j.ordinal), array_agg(j.queue_name ORDER BY j.ordinal),
            array_agg(j.partition_name ORDER BY j.ordinal), array_agg(j.cursor_seq ORDER BY j.ordinal),
            array_agg(j.error IS NULL AND NOT j.is_repeat ORDER BY j.ordinal)
     INTO v_errors, v_repeats, v_flushes, v_queues, v_names, v_cursors, v_live
-    FROM queen.judge_cycles(p_query_ids, p_partition_ids, p_consumer_groups, p_digests, p_versions,
+    FROM queen.judge_cycles(p_query_ids, p_partition_ids, v_groups, p_digests, p_versions,
                             p_ack_transaction_ids, p_ack_lease_ids, p_ack_statuses,
                             p_op_cycles, p_op_keys, p_op_values, p_item_cycles) j;
     IF false = ANY (v_live) THEN
@@ -117,10 +127,10 @@ BEGIN
     -- Only now: cursors come after the rows that a push locks.
     PERFORM FROM queen.partition_consumers pc
     WHERE (pc.partition_id, pc.consumer_group) IN (
-        SELECT u.p, u.g FROM unnest(p_partition_ids, p_consumer_groups, v_live) AS u (p, g, live) WHERE u.live)
+        SELECT u.p, u.g FROM unnest(p_partition_ids, v_groups, v_live) AS u (p, g, live) WHERE u.live)
     ORDER BY pc.partition_id, pc.consumer_group
     FOR UPDATE OF pc;
-    PERFORM FROM unnest(p_partition_ids, p_consumer_groups, p_ack_transaction_ids, p_ack_lease_ids, v_cursors,
+    PERFORM FROM unnest(p_partition_ids, v_groups, p_ack_transaction_ids, p_ack_lease_ids, v_cursors,
                         v_live, v_flushes) AS c (p, g, tx, lease_id, cursor_seq, live, is_flush)
     LEFT JOIN queen.partition_consumers pc ON pc.partition_id = c.p AND pc.consumer_group = c.g
     WHERE c.live
@@ -133,7 +143,7 @@ BEGIN
         RAISE EXCEPTION 'The lease of the partition has just changed; pop again' USING ERRCODE = 'QN010';
     END IF;
     RETURN QUERY SELECT * FROM queen.finish_cycles(
-        p_query_ids, p_partition_ids, p_consumer_groups, p_digests, p_keeps_lease, p_ack_transaction_ids,
+        p_query_ids, p_partition_ids, v_groups, p_digests, p_keeps_lease, p_ack_transaction_ids,
         p_ack_lease_ids, p_ack_statuses, p_ack_errors, p_op_cycles, p_op_keys, p_op_values, p_op_window_ends,
         v_errors, v_repeats, v_queues, v_names, v_live, v_starts, v_ends,
         v_ids, v_outcomes, v_positions);

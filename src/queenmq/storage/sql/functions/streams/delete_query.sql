@@ -16,7 +16,9 @@ BEGIN
         RETURN;
     END IF;
     SELECT array_agg(DISTINCT p.consumer_group::text) INTO v_groups
-    FROM queen_streams.partitions p WHERE p.query_id = v_query.id AND p.consumer_group IS NOT NULL;
+    FROM queen_streams.partitions p
+    -- The cursors of queue mode belong to every consumer without a group.
+    WHERE p.query_id = v_query.id AND p.consumer_group <> '__QUEUE_MODE__';
     PERFORM queen.wipe_query(v_query.id);
     DELETE FROM queen_streams.queries q WHERE q.id = v_query.id;
     RETURN QUERY SELECT v_query.source_queue, coalesce(v_groups, ARRAY['streams.' || p_name]);

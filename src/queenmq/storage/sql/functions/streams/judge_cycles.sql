@@ -48,7 +48,10 @@ BEGIN
         GROUP BY o.cycle
     ), known AS (
         SELECT c.*, q.id IS NOT NULL AS is_registered, t.version AS version_now, x.id IS NOT NULL AS is_there,
-               coalesce(t.digest = c.digest, false) AS is_repeat,
+               -- After a seek back the same ack without a lease means another delivery.
+               coalesce(t.digest = c.digest, false)
+                   AND NOT (c.lease_id IS NULL AND m.seq IS NOT NULL AND coalesce(pc.cursor_seq, 0) < m.seq)
+                   AS is_repeat,
                y.name::text AS queue_name, x.name::text AS partition_name, m.seq, pc.cursor_seq, pc.lease_end_seq,
                c.lease_id IS NULL OR coalesce(c.lease_id = pc.lease_id, false) AS is_own_lease,
                coalesce(pc.lease_expires_at > clock_timestamp(), false) AS is_leased,
