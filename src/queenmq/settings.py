@@ -7,6 +7,7 @@ as well. A value that cannot be used stops the start with a sentence that names 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -19,7 +20,7 @@ import msgspec
 import msgspec.inspect
 
 from queenmq.errors import SettingsError
-from queenmq.original_names import find_original
+from queenmq.original_names import Named, find_original
 
 PREFIX = "QUEEN_"
 
@@ -188,7 +189,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_queues_max: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = (
         100  # Queues with series of their own; all others are one.
     )
-    history_minutes_hours: Annotated[int, msgspec.Meta(ge=2, le=8_760)] = (
+    history_minutes_hours: Annotated[int, msgspec.Meta(ge=4, le=8_760)] = (
         48  # How long the history has a row per minute.
     )
     history_hours_days: Annotated[int, msgspec.Meta(ge=1, le=3_650)] = (
@@ -209,7 +210,7 @@ def load(
     environ = os.environ if environ is None else environ
     fields = {field.name: field for field in msgspec.structs.fields(Settings)}
     given: dict[str, tuple[str, Any]] = {
-        name: (variable, value) for variable, name, value in find_original(environ)
+        name: (variable, value) for variable, name, value in _usable_originals(environ)
     }
     config = config or environ.get(f"{PREFIX}CONFIG")
     if config:
@@ -222,6 +223,9 @@ def load(
     for name, value in (flags or {}).items():
         if value is not None:
             given[name] = (f"--{name.replace('_', '-')}", value)
+    if "data_dir" in given and given.get("database_url", ("",))[0] == "PG_HOST":
+        # Who names a data directory wants the PostgreSQL in it, whatever other software reads.
+        del given["database_url"]
     values = {
         name: _convert(source, value, fields[name].type) for name, (source, value) in given.items()
     }
@@ -235,10 +239,23 @@ def load(
     return settings
 
 
+def _usable_originals(environ: Mapping[str, str]) -> list[Named]:
+    """Return the original server's variables that have a value for us. PORT and its like belong to
+    other software as well, so a value that does not fit is none.
+    """
+    types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    usable = []
+    for one in find_original(environ):
+        with contextlib.suppress(SettingsError):
+            _convert(one.variable, one.value, types[one.setting])
+            usable.append(one)
+    return usable
+
+
 def find_original_names(environ: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
     """Return the original server's variables that count, each with our name for it."""
     environ = os.environ if environ is None else environ
-    pairs = [(one.variable, f"{PREFIX}{one.setting.upper()}") for one in find_original(environ)]
+    pairs = [(one.variable, f"{PREFIX}{one.setting.upper()}") for one in _usable_originals(environ)]
     return [(variable, name) for variable, name in pairs if not environ.get(name)]
 
 

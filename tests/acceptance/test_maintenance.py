@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 from queen import Queen
 
-from tests.acceptance.load import Answer, Wire, pop_path
+from tests.acceptance.load import Answer, Wire, pop_path, wires
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.producers import Producers, pop_all
 from tests.support.waiting import wait_until_async
@@ -332,3 +332,22 @@ async def test_no_transaction_overtakes_what_is_kept_on_disk(broker: BrokerProce
 
         await wait_until_async(is_done, timeout_s=SOON_S, what="the transaction to be accepted")
     assert (await pop_all(broker.url, queue, 2))["Default"] == ["first", "second"]
+
+
+async def test_pops_that_may_not_wait_are_answered_while_pops_are_paused(
+    broker: BrokerProcess,
+) -> None:
+    queue = unique()
+    async with wires([broker.url] * 8) as pollers, Wire(broker.url) as wire:
+        is_over = False
+
+        async def poll(one: Wire) -> None:
+            while not is_over:
+                await one.call("GET", pop_path(queue), timeout_s=SOON_S)
+
+        polls = [asyncio.create_task(poll(one)) for one in pollers]
+        for is_on in (True, False, True):
+            await switch(wire, on=is_on, path=POPS)
+        is_over = True
+        await asyncio.wait_for(asyncio.gather(*polls), SOON_S)
+        await switch(wire, on=False, path=POPS)

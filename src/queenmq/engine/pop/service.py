@@ -148,7 +148,7 @@ class PopService:
 
     def pause(self, is_paused: bool) -> None:
         """Hand out nothing to anybody, or go on; who waits meanwhile waits, up to its deadline."""
-        self._board.paused(is_paused)
+        self._carry_out(self._board.paused(is_paused, now_ms()))
         self._turn_soon()
 
     # News of messages.

@@ -132,12 +132,21 @@ def minute_families(rows: Sequence[Row]) -> Iterable[Told]:
     )
 
 
+def _kind_of(holder: str) -> str:
+    """Return what kind of thing holds a snapshot: its whole text would be a label without bound."""
+    return holder.partition(" ")[0]
+
+
+def server_counter_families(server: Row) -> Iterable[Told]:
+    """Tell what PostgreSQL counts."""
+    for name, (column, text) in _SERVER_COUNTERS.items():
+        yield Told(name, text, "counter", [Sample("", {}, server[column])])
+
+
 def postgres_families(facts: PostgresFacts) -> Iterable[Told]:
     """Tell how PostgreSQL is doing."""
     for name, (column, text) in _SERVER.items():
         yield gauge(name, text, facts.server[column])
-    for name, (column, text) in _SERVER_COUNTERS.items():
-        yield Told(name, text, "counter", [Sample("", {}, facts.server[column])])
     hit, read = facts.server["blks_hit"], facts.server["blks_read"]
     ratio = hit / (hit + read) if hit + read else 1.0
     yield gauge("queen_postgres_cache_hit_ratio", "Share of blocks found in memory.", ratio)
@@ -145,7 +154,10 @@ def postgres_families(facts: PostgresFacts) -> Iterable[Told]:
         samples = [Sample("", {"table": row["table"]}, row[column]) for row in facts.tables]
         yield Told(name, text, "gauge", samples)
     yield _hot_ratio(facts.tables)
-    oldest = [Sample("", {"holder": row["what"]}, row["xidAge"] or 0) for row in facts.holders[:1]]
+    oldest = [
+        Sample("", {"holder": _kind_of(row["what"])}, row["xidAge"] or 0)
+        for row in facts.holders[:1]
+    ]
     yield Told(
         "queen_postgres_oldest_xmin_age",
         "Transactions since the oldest snapshot that keeps dead rows, and what holds it.",

@@ -17,6 +17,7 @@ from queenmq.server.metering.families import (
     minute_families,
     postgres_families,
     queue_families,
+    server_counter_families,
 )
 from queenmq.storage.stores.history import HistoryStore
 from queenmq.storage.stores.metrics import MetricsStore
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 #: How old what the database knows may be, at least; longer where asking takes long.
 _AGE_MS = 10_000
 _SHARE = 20
+#: All questions of a scrape together; Prometheus gives up after ten seconds.
+_BUDGET_MS = 5_000
 
 T = TypeVar("T")
 
@@ -37,16 +40,24 @@ class Kept(Generic[T]):
         self._ask = ask
         self._lock = asyncio.Lock()
         self._answer: T | None = None
+        self._error: Exception | None = None
         self._until_ms = 0.0
 
     async def get(self) -> T:
-        """Return the answer, asked anew when it is too old."""
+        """Return the answer, asked anew when it is too old. A failure is kept as well."""
         async with self._lock:
             began = now_ms()
-            if self._answer is None or began >= self._until_ms:
-                self._answer = await self._ask()
+            if began >= self._until_ms:
+                self._answer, self._error = None, None
+                try:
+                    self._answer = await self._ask()
+                except (QueenError, TimeoutError) as error:
+                    self._error = error
                 took = now_ms() - began
                 self._until_ms = now_ms() + max(_AGE_MS, took * _SHARE)
+            if self._error is not None:
+                raise self._error
+            assert self._answer is not None
             return self._answer
 
 
@@ -67,6 +78,7 @@ class Scrape:
         self._look = look
         self._is_down = is_down
         self._history = history
+        self._metrics = metrics
         self._queues = Kept(lambda: metrics.queues(limit=series_max))
         self._groups = Kept(lambda: metrics.groups(limit=series_max))
         self._minute = Kept(lambda: history.last_minute(limit=series_max))
@@ -76,25 +88,36 @@ class Scrape:
         """Return all series as text. Without the database, those that it knows are left out."""
         self._look()
         families = self._registry.collect()
-        known: list[Told] = []
-        if not self._is_down():
-            try:
-                known = list(await self._ask_database())
-            except (QueenError, TimeoutError) as error:
-                facts = {"event": "scrape_incomplete"}
-                logger.warning("A scrape has no series of the database: %s", error, extra=facts)
+        known = [] if self._is_down() else await self._ask_database()
         told = gauge(
             "queen_database_series", "1 when this scrape has the series of the database.",
             bool(known),
         )  # fmt: skip
         return encode([*families, told, *known])
 
-    async def _ask_database(self) -> Iterable[Told]:
-        return [
+    async def _ask_database(self) -> list[Told]:
+        """Ask for each part by itself, so that one that fails takes no other along."""
+        parts: list[Callable[[], Awaitable[Iterable[Told]]]] = [
             # Not kept: a counter that two workers had kept for different times could fall.
-            *cluster_families(await self._history.totals()),
-            *queue_families(await self._queues.get()),
-            *group_families(await self._groups.get()),
-            *minute_families(await self._minute.get()),
-            *postgres_families(await self._postgres.get()),
+            lambda: _told(self._history.totals(), cluster_families),
+            lambda: _told(self._metrics.server(), server_counter_families),
+            lambda: _told(self._queues.get(), queue_families),
+            lambda: _told(self._groups.get(), group_families),
+            lambda: _told(self._minute.get(), minute_families),
+            lambda: _told(self._postgres.get(), postgres_families),
         ]
+        known: list[Told] = []
+        ends_ms = now_ms() + _BUDGET_MS
+        for part in parts:
+            try:
+                async with asyncio.timeout(max(0.0, ends_ms - now_ms()) / 1000):
+                    known += await part()
+            except (QueenError, TimeoutError) as error:
+                facts = {"event": "scrape_incomplete"}
+                text = "A scrape has not all series of the database: %s"
+                logger.warning(text, str(error) or "out of time", extra=facts)
+        return known
+
+
+async def _told(rows: Awaitable[T], families: Callable[[T], Iterable[Told]]) -> Iterable[Told]:
+    return list(families(await rows))

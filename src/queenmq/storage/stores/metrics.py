@@ -45,9 +45,14 @@ class MetricsStore:
         """Return the groups that are furthest behind; the row without a name has all others."""
         return await self._fetch(self._sql["group_gauges"], limit)
 
+    async def server(self) -> asyncpg.Record:
+        """Return what the server counts and measures of the database."""
+        (server,) = await self._fetch(self._sql["postgres_gauges"])
+        return server
+
     async def postgres(self) -> PostgresFacts:
         """Return sizes, dead rows and what keeps them, and how far standbys are behind."""
-        (server,) = await self._fetch(self._sql["postgres_gauges"])
+        server = await self.server()
         return PostgresFacts(
             server,
             await self._fetch(self._vacuum["tables"]),

@@ -43,7 +43,7 @@ from queenmq.engine.pop.board.look_up import LookUp
 from queenmq.engine.pop.board.look_ups import LookUps
 from queenmq.engine.pop.board.poll_schedule import PollSchedule
 from queenmq.engine.pop.board.pool import Pool
-from queenmq.engine.pop.board.state import BoardState
+from queenmq.engine.pop.board.state import PAUSED, BoardState
 from queenmq.engine.pop.board.turns import Turns
 from queenmq.engine.pop.intention import Intention, PopAnswer
 from queenmq.engine.pop.machine import PopEvent, PopState
@@ -129,6 +129,8 @@ class PopBoard:
         """A pop has come."""
         if self._state.is_closing:
             return self._state.finish(intention, PopEvent.DRY, STOPPING, now_ms)
+        if self._state.is_paused and not intention.may_wait:
+            return self._state.finish(intention, PopEvent.DRY, PAUSED, now_ms)
         request = intention.request
         pool = self._state.pool_of(request)
         if pool.is_specific and (ref := self._state.find_known(request.scope.partition_key)):
@@ -190,13 +192,22 @@ class PopBoard:
         waiting = [intention for pool in self._state.pools for intention in pool.waiting()]
         return self._answer_all(waiting, STOPPING, now_ms)
 
-    def paused(self, is_paused: bool) -> None:
-        """Pops are held back from now on, or served again. Who waits meanwhile waits on."""
+    def paused(self, is_paused: bool, now_ms: float) -> list[Action]:
+        """Pops are held back from now on, or served again.
+
+        A pop that may not wait is answered at once. The others wait on, up to their deadlines.
+        """
         self._state.is_paused = is_paused
+        if is_paused:
+            impatient = [
+                one for pool in self._state.pools for one in pool.waiting() if not one.may_wait
+            ]
+            return self._answer_all(impatient, PAUSED, now_ms)
         for pool in self._state.pools:
-            if pool.waiting_count and not is_paused:
+            if pool.waiting_count:
                 self._state.dry[pool] = None
                 self._state.dirty[pool] = None
+        return []
 
     # News of messages.
 

@@ -8,7 +8,7 @@ from queenmq.engine.pop.board.actions import Action, Announce, Fetch, Forget, Ha
 from queenmq.engine.pop.board.decision import Assignment
 from queenmq.engine.pop.board.learning import learn_from_call
 from queenmq.engine.pop.board.pool import Pool
-from queenmq.engine.pop.board.state import BoardState
+from queenmq.engine.pop.board.state import PAUSED, BoardState
 from queenmq.engine.pop.intention import Intention, PopAnswer
 from queenmq.engine.pop.machine import PopEvent, PopState
 from queenmq.engine.requests import PartitionKey, PopGrant
@@ -103,6 +103,8 @@ class LeaseResults:
         if intention.is_expired or self._state.is_closing:
             answer = PopAnswer((), outcome, is_timeout=True)
             return self._state.finish(intention, PopEvent.DRY, answer, now_ms)
+        if self._state.is_paused and not intention.may_wait:
+            return self._state.finish(intention, PopEvent.DRY, PAUSED, now_ms)
         pool.add(intention)
         self._state.dirty[pool] = None
         return []
@@ -126,6 +128,8 @@ class LeaseResults:
             return self._state.finish(intention, PopEvent.ERROR, error, now_ms)
         else:
             intention.move(PopEvent.BROKEN, now_ms)
+            if self._state.is_paused and not intention.may_wait:
+                return self._state.finish(intention, PopEvent.DRY, PAUSED, now_ms)
             pool.add(intention)
         return []
 

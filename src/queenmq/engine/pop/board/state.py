@@ -19,6 +19,10 @@ from queenmq.errors import QueenError
 POOLS_MAX = 5_000
 
 
+#: The answer to a pop that may not wait while pops are paused.
+PAUSED = PopAnswer((), "paused")
+
+
 class BoardState:
     """All pools, and which of them need what."""
 

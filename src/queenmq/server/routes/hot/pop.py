@@ -16,6 +16,7 @@ from queenmq.clock import now_ms, unix_ms
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.maintenance import Maintenance
+from queenmq.engine.pop.board.state import PAUSED
 from queenmq.engine.pop.intention import PopAnswer
 from queenmq.engine.pop.service import LEFT, PopService
 from queenmq.engine.pop.subscriptions import Subscriptions
@@ -51,8 +52,6 @@ _QUERY: dict[str, Any] = {
 _NEW_MODES = ("new", "new-only")
 #: What the reason header says when a pop finds nothing.
 _REASONS = {"": "no_available_partition", "held": "lease_held", "none": "no_available_partition"}
-
-_PAUSED = PopAnswer((), "paused")
 
 
 class PopRoute:
@@ -166,7 +165,7 @@ class PopRoute:
         if self._maintenance.is_pop:
             served = await self._wait_out(request)
             if served is None or exchange.has_left:
-                return _PAUSED
+                return PAUSED
             request = served
         await self._subscriptions.ensure(request)
         if exchange.has_left:
