@@ -566,7 +566,8 @@ async def test_messages_are_removed_beside_consumers_and_producers_and_no_other_
     is_over = True
     await asyncio.gather(*consumers)
     assert set(range(100)) - gone <= set(got)
-    first_seen = list(dict.fromkeys(got))
+    # One that is deleted under its lease may be noted after what the other consumer gets then.
+    first_seen = [n for n in dict.fromkeys(got) if n not in gone]
     assert first_seen == sorted(first_seen)
     assert (await _counts(database, place))[1:3] == (0, 0)
 
