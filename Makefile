@@ -19,11 +19,11 @@ export SPARK_PINS
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test jobs lint types bench demo pipelines constraints clean
+.PHONY: help setup run test jobs lint audit fuzz types dashboard bench bench-check demo pipelines constraints clean
 
 help:
 	@echo "Targets (pass extra arguments as ARGS='...'):"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
 		while IFS='|' read -r target text; do printf '%-14s%s\n' "$$target" "$$text"; done
 
 setup: $(DEV_READY) ## make .venv with the pinned broker, Spark and development tools
@@ -31,7 +31,7 @@ setup: $(DEV_READY) ## make .venv with the pinned broker, Spark and development 
 run: $(SERVER_READY) ## start a broker: make run ARGS='--port 6632'
 	@$(BIN)/queen serve $(ARGS)
 
-test: lint types ## run lint, types, import contracts and the tests: make test ARGS='-k pop'
+test: lint types dashboard ## run lint, types, import contracts and the tests: make test ARGS='-k pop'
 	@echo "test: running pytest, three files at a time; the longest tests of Spark are left to make jobs"
 	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m 'not jobs' $(ARGS)
 
@@ -44,14 +44,49 @@ lint: $(DEV_READY) ## check style, formatting and import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
+	@$(MAKE) --no-print-directory audit
+
+audit: build/.audited ## look the pinned dependencies up in the database of known vulnerabilities
+
+# Once per change of the pins. Without a way to the database it is skipped, and tried again next time.
+build/.audited: constraints.txt constraints-spark.txt
+	@mkdir -p build
+	@test -x build/audit/bin/pip-audit || { $(PYTHON) -m venv build/audit && \
+		timeout 120 build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1; } \
+		>build/audit.log 2>&1 || true
+	@cat constraints.txt constraints-spark.txt > build/pinned.txt
+	@if timeout 120 build/audit/bin/pip-audit --no-deps --disable-pip --progress-spinner off -f columns \
+		-r build/pinned.txt >build/audit.out 2>build/audit.log; then \
+		echo "audit: no known vulnerability in the pinned dependencies"; touch $@; \
+	elif grep -q "^Found .* known vulnerabilit" build/audit.log; then cat build/audit.out build/audit.log; exit 1; \
+	else echo "audit: skipped, because the database of vulnerabilities cannot be reached"; fi
+
+fuzz: $(DEV_READY) ## send hostile requests: make fuzz ARGS='--count 100000 --seed 1'
+	@$(BIN)/python -m tests.support.api_fuzz $(ARGS)
+	@test -x build/fuzz/bin/schemathesis || { $(PYTHON) -m venv build/fuzz && \
+		build/fuzz/bin/python -m pip install --quiet --disable-pip-version-check schemathesis==4.32.5; }
+	@$(BIN)/python -m tests.support.schema_fuzz build/fuzz/bin/schemathesis
 
 types: $(DEV_READY) ## type-check src, the public surface and the examples
 	@echo "types: checking src, tests/typing and examples with mypy"
 	@$(BIN)/mypy
 
+# npm and tsc are tools for development: nothing that runs or is shipped needs them.
+TSC := $(firstword $(wildcard node_modules/.bin/tsc) $(shell command -v tsc 2>/dev/null))
+dashboard: ## type-check the dashboard's JavaScript, where tsc is installed
+ifeq ($(TSC),)
+	@echo "dashboard: SKIPPED, tsc is not installed; get it with: npm install --no-save typescript"
+else
+	@echo "dashboard: checking its JavaScript with $$($(TSC) --version)"
+	@$(TSC) --project jsconfig.json
+endif
+
 # Experiments of Spark need more than a broker.
 bench: $(if $(findstring spark,$(ARGS)),$(DEV_READY),$(SERVER_READY)) ## run benchmark scenarios and experiments: make bench ARGS='push-10 latency'
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+bench-check: $(SERVER_READY) ## compare CPU per message with benchmarks/results/cpu.md, fail beyond 15 %
+	@$(BIN)/python benchmarks/check.py $(ARGS)
 
 demo: $(SPARK_READY) ## the whole story: broker, traffic, Spark stream, archive, report
 	@$(BIN)/queen demo $(ARGS)

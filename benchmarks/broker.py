@@ -49,6 +49,10 @@ class Broker:
         self.url = url
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def address(self) -> tuple[str, int]:
         host, _, port = self.url.removeprefix("http://").rpartition(":")
         return host, int(port)
@@ -67,6 +71,13 @@ class Broker:
             postgres_cpu_s=sum(map(_cpu_s, postgres)),
             broker_rss_bytes=sum(map(_rss_bytes, broker)),
         )
+
+    def count_descriptors(self) -> int:
+        """Open files of the broker's processes."""
+        parents = _parents()
+        postgres = _tree(_postmaster(self._data_dir), parents)
+        broker = _tree(self._process.pid, parents) - postgres
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in broker)
 
     def stop(self) -> None:
         """End it; its PostgreSQL ends with it."""
@@ -140,6 +151,11 @@ def _stat(pid: int) -> list[str]:
 def server_processes(data_dir: Path) -> set[int]:
     """Those of the embedded PostgreSQL with this data directory."""
     return _tree(_postmaster(data_dir), _parents())
+
+
+def cpu_s_of(root: int) -> float:
+    """CPU seconds that a process and all below it have used so far."""
+    return sum(map(_cpu_s, _tree(root, _parents())))
 
 
 def _postmaster(data_dir: Path) -> int:

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -35,14 +36,14 @@ def queries() -> dict[str, str]:
     return dict(zip(parts[1::2], (text.strip() for text in parts[2::2]), strict=True))
 
 
+@dataclass(frozen=True)
 class BenchDatabase:
     """A migrated database, and its server's directory."""
 
-    def __init__(self, url: str, tcp_url: str, data_dir: Path) -> None:
-        self.url = url
-        #: The same over TCP, with a password: for whoever knows no sockets.
-        self.tcp_url = tcp_url
-        self.data_dir = data_dir
+    url: str
+    #: The same over TCP, with a password: for clients that cannot use sockets.
+    tcp_url: str
+    data_dir: Path
 
     @contextlib.asynccontextmanager
     async def connections(self, count: int) -> AsyncIterator[list[asyncpg.Connection]]:

@@ -14,11 +14,13 @@ from benchmarks import wrk
 from benchmarks.broker import Usage
 from benchmarks.experiment import Findings
 from benchmarks.scenario import FLOOR, HERE, Scenario
+from benchmarks.work import DatabaseWork
 from queenmq.storage.embedded.binaries import find_binaries
 
 _HEADINGS = (
-    "scenario", "requests/s", "messages/s", "p50 ms", "p99 ms", "of floor", "broker MB",
-    "broker CPU s", "postgres CPU s", "wrk CPU s", "errors", "verdict",
+    "scenario", "requests/s", "messages/s", "p50 ms", "p99 ms", "of floor", "broker us",
+    "postgres us", "WAL bytes", "disk bytes", "commits", "statements", "broker MB", "wrk CPU s",
+    "errors", "verdict",
 )  # fmt: skip
 _EXPERIMENT_HEADINGS = ("experiment", "what", "shape", "measured", "target", "reached")
 
@@ -31,6 +33,23 @@ class Measurement:
     outcome: wrk.Outcome
     before: Usage
     after: Usage
+    #: What the database has done meanwhile.
+    work: DatabaseWork
+
+    @property
+    def units(self) -> int:
+        """What a cost is told for: messages, or the requests of a scenario without any."""
+        return max(1, self.outcome.messages or self.outcome.requests)
+
+    @property
+    def broker_us(self) -> float:
+        """CPU microseconds of the broker per message."""
+        return (self.after.broker_cpu_s - self.before.broker_cpu_s) / self.units * 1e6
+
+    @property
+    def postgres_us(self) -> float:
+        """CPU microseconds of PostgreSQL per message."""
+        return (self.after.postgres_cpu_s - self.before.postgres_cpu_s) / self.units * 1e6
 
     @property
     def errors(self) -> int:
@@ -116,7 +135,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Cont
 
 
 def _row(one: Measurement, floor: wrk.Outcome | None) -> tuple[str, ...]:
-    outcome, before, after = one.outcome, one.before, one.after
+    outcome, work = one.outcome, one.work.per(one.units)
     is_floor = one.scenario.name == FLOOR
     part = f"{outcome.requests_per_s / floor.requests_per_s:.1%}" if floor else "-"
     return (
@@ -126,9 +145,13 @@ def _row(one: Measurement, floor: wrk.Outcome | None) -> tuple[str, ...]:
         f"{outcome.p50_us / 1000:.1f}",
         f"{outcome.p99_us / 1000:.1f}",
         part,
-        f"{after.broker_rss_bytes / 2**20:.0f}",
-        f"{after.broker_cpu_s - before.broker_cpu_s:.1f}",
-        f"{after.postgres_cpu_s - before.postgres_cpu_s:.1f}",
+        f"{one.broker_us:.1f}",
+        f"{one.postgres_us:.1f}",
+        f"{work.wal_bytes:,.0f}",
+        f"{work.disk_bytes:,.0f}",
+        f"{work.commits:.3f}",
+        f"{work.statements:.3f}",
+        f"{one.after.broker_rss_bytes / 2**20:.0f}",
         f"{outcome.cpu_s:.1f}",
         str(one.errors),
         one.verdict,
@@ -167,8 +190,9 @@ def _scenario_section(measurements: Sequence[Measurement]) -> list[str]:
         "",
         "`of floor` is requests/s as a part of those of `live`, measured in the same run: a"
         " bare `GET /health/live`.",
-        "CPU seconds are those of the measured time only. A run with errors or empty pops is"
-        " invalid.",
+        "CPU microseconds, bytes, commits and statements are per message, or per request where"
+        " there are no messages.",
+        "A run with errors or empty pops is invalid.",
         "",
         *(f"- {one.scenario.name}: {one.scenario.about}" for one in measurements),
         "",
@@ -195,8 +219,13 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+def short_commit() -> str:
+    """Return the commit that is checked out."""
+    return _git("rev-parse", "--short", "HEAD") or "none"
+
+
 def _commit() -> str:
-    commit = _git("rev-parse", "--short", "HEAD") or "none"
+    commit = short_commit()
     return f"{commit} with changes" if _git("status", "--porcelain") else commit
 
 

@@ -17,48 +17,72 @@ import sys
 import traceback
 from pathlib import Path
 
+import asyncpg
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import experiment, report, scenario, wrk
 from benchmarks.broker import BenchmarkError, Broker, running_broker
+from benchmarks.database import queries, running_database
 from benchmarks.experiment import Context, Findings
 from benchmarks.preload import preload
 from benchmarks.scenario import FLOOR, HERE, Scenario
+from benchmarks.work import STATEMENTS, DatabaseWork
 
 #: Asks for all experiments whose names begin with it.
 _SPARK = "spark"
+#: Run only by name: they need servers of others.
+_BY_NAME = ("flame", "peers")
 #: A pop that empties its queue starts again on another one with twice as much, this often.
 _TRIES_MAX = 3
 
 
-def measure(one: Scenario, options: argparse.Namespace) -> report.Measurement:
+async def measure(one: Scenario, options: argparse.Namespace) -> report.Measurement:
     """Warm caches, plans and pools on queues that are not measured, then let wrk run."""
-    with running_broker(workers=options.workers) as broker:
-        warm = _run_stocked(broker, one, "warm", one.rate or 0, seconds=options.warm_up)
-        rate = warm.outcome.messages_per_s * options.reserve
-        return _run_stocked(broker, one, "bench", rate, seconds=options.seconds)
+    async with running_database(preload=STATEMENTS) as database:
+        async with database.connection() as connection:
+            await connection.execute(queries()["count_statements"])
+            with running_broker(workers=options.workers, database=database) as broker:
+                bench = Bench(broker, connection, one)
+                warm = await bench.run("warm", one.rate or 0, seconds=options.warm_up)
+                rate = warm.outcome.messages_per_s * options.reserve
+                return await bench.run("bench", rate, seconds=options.seconds)
 
 
-def _run_stocked(
-    broker: Broker, one: Scenario, queue: str, rate: float, *, seconds: int
-) -> report.Measurement:
-    """One run on a queue of its own that holds enough for this many messages a second."""
-    for number in range(1, _TRIES_MAX + 1):
-        name = f"{queue}-{number}"
-        if one.rate is not None:
-            # At least two batches per partition: the end of a queue is not what is measured.
-            _stock(broker, one, name, max(rate * seconds, 2 * one.batch * one.partitions))
-        before = broker.usage()
-        print(f"{one.name}: running for {seconds} s", flush=True)
-        outcome = wrk.run(broker.url, one.script, one.arguments(name), seconds=seconds)
-        result = report.Measurement(
-            scenario=one, outcome=outcome, before=before, after=broker.usage()
+class Bench:
+    """A scenario on a broker and its database."""
+
+    def __init__(self, broker: Broker, connection: asyncpg.Connection, scenario: Scenario) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._scenario = scenario
+
+    async def run(self, queue: str, rate: float, *, seconds: int) -> report.Measurement:
+        """One run on a queue of its own that holds enough for this many messages a second."""
+        one = self._scenario
+        for number in range(1, _TRIES_MAX + 1):
+            name = f"{queue}-{number}"
+            if one.rate is not None:
+                # At least two batches per partition: the end of a queue is not what is measured.
+                _stock(self._broker, one, name, max(rate * seconds, 2 * one.batch * one.partitions))
+            print(f"{one.name}: running for {seconds} s", flush=True)
+            result = await self._run_once(name, seconds)
+            if not result.outcome.dry or number == _TRIES_MAX:
+                return result
+            rate *= 2
+            print(f"{one.name}: the queue ran dry; once more with twice as much", flush=True)
+        raise AssertionError("the last try returns")
+
+    async def _run_once(self, name: str, seconds: int) -> report.Measurement:
+        one = self._scenario
+        done = await DatabaseWork.read(self._connection)
+        before = self._broker.usage()
+        outcome = wrk.run(self._broker.url, one.script, one.arguments(name), seconds=seconds)
+        after = self._broker.usage()
+        work = (await DatabaseWork.read(self._connection)).since(done)
+        return report.Measurement(
+            scenario=one, outcome=outcome, before=before, after=after, work=work
         )
-        if not outcome.dry or number == _TRIES_MAX:
-            return result
-        rate *= 2
-        print(f"{one.name}: the queue ran dry; once more with twice as much", flush=True)
-    raise AssertionError("the last try returns")
 
 
 def _stock(broker: Broker, one: Scenario, queue: str, messages: float) -> None:
@@ -104,12 +128,12 @@ def _options() -> argparse.Namespace:
 
 
 def _chosen(names: list[str], wanted: list[str]) -> list[str]:
-    """Those that were asked for; Spark, which not everybody has installed, only by its name."""
+    """Those that were asked for; what needs more than a broker is run only by its name."""
     return [name for name in names if name in wanted or _group(name) in (wanted or [""])]
 
 
 def _group(name: str) -> str:
-    return _SPARK if name.startswith(f"{_SPARK}-") else ""
+    return _SPARK if name.startswith(f"{_SPARK}-") else name if name in _BY_NAME else ""
 
 
 def _main() -> int:
@@ -119,7 +143,7 @@ def _main() -> int:
     if scenarios:
         wrk.find()
         scenarios = [FLOOR, *(name for name in scenarios if name != FLOOR)]
-    measurements = [measure(scenario.load(name), options) for name in scenarios]
+    measurements = [asyncio.run(measure(scenario.load(name), options)) for name in scenarios]
     chosen = _chosen(experiment.names(), options.names)
     findings = [investigate(name, options) for name in chosen]
     results = report.Results(measurements, findings)

@@ -23,12 +23,31 @@ _databases = itertools.count(1)
 _TEMPLATE = "template_queen"
 
 
+_SPARK = "tests/spark/test_"
+#: Files of Spark whose tests need no session. They run like all others.
+_NO_SESSION = (
+    "archive_command",
+    "idle_streams",
+    "java_runtime",
+    "retention",
+    "roles",
+    "stream_history",
+    "stream_reader",
+)
+#: Files that share a session of their own: lakes and what reads and writes them.
+_LAKES = ("analytics", "archive", "audit", "include", "lake", "load", "object", "replay")
+
+
 class _FilesAndSpark(LoadFileScheduling):
-    """What runs together when tests are spread over processes: each file, and all of Spark."""
+    """What runs together when tests are spread over processes: each file, and the tests of a
+    session of Spark. There are two of these, which take about as long as each other.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        # One session serves all of its tests.
-        return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+        name = nodeid.removeprefix(_SPARK)
+        if name == nodeid or name.startswith(_NO_SESSION):
+            return super()._split_scope(nodeid)
+        return "spark-lakes" if name.startswith(_LAKES) else "spark"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:

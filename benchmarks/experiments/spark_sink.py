@@ -37,7 +37,7 @@ _APPENDS = {
     _INDEXED: ("write_jdbc_indexed", False),
     _INDEXED_JOINED: ("write_jdbc_indexed", True),
 }
-_TARGETS = {_INDEXED: 1.3}
+_TARGETS = {_INDEXED: 1.3, _INDEXED_JOINED: 1.0}
 _PAYLOAD = {"id": 4711, "customer": "c" * 32, "note": "x" * 130}
 
 

@@ -140,3 +140,69 @@ SELECT count(*) AS rows, pg_total_relation_size('queen.lease_partitions') AS byt
 -- How much was written to the log so far, and how many cursors there are.
 SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint AS bytes,
        (SELECT count(*) FROM queen.partition_consumers) AS cursors;
+
+-- name: sqlite_spool_table
+CREATE TABLE records (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+
+-- name: sqlite_spool_append
+INSERT INTO records (body) VALUES (?);
+
+-- name: sqlite_spool_read
+SELECT id, body FROM records ORDER BY id LIMIT ?;
+
+-- name: sqlite_spool_advance
+DELETE FROM records WHERE id <= ?;
+
+-- name: make_many
+-- $1 a queue, $2 and $3 the first and last number of its partitions; a cursor of group g in each.
+SELECT queen.create_cursors(array_agg(e.partition_id), array_agg('g'::text), false)
+FROM queen.ensure_partitions(
+    array_fill($1::text, ARRAY[$3::integer - $2::integer + 1]),
+    ARRAY(SELECT 'p' || n FROM generate_series($2::integer, $3::integer) n), NULL) e;
+
+-- name: let_rest
+-- $1 a queue: every second partition was made long ago, and has been idle since.
+WITH old AS (
+    UPDATE queen.partitions p SET created_at = 'epoch'
+    FROM queen.queues q WHERE q.id = p.queue_id AND q.name = $1 AND right(p.name, 1) IN ('0', '2', '4', '6', '8')
+    RETURNING p.id
+)
+UPDATE queen.partition_consumers c SET created_at = 'epoch' FROM old WHERE c.partition_id = old.id;
+
+-- name: remove_idle
+SELECT r.removed, r.next_after FROM queen.queues q, queen.remove_idle_partitions(q.id, $2, 5000, 200) r
+WHERE q.name = $1;
+
+-- name: partition_bytes
+SELECT sum(pg_total_relation_size(c))::bigint AS bytes
+FROM unnest(ARRAY['queen.partitions', 'queen.partition_lookup', 'queen.partition_consumers']::regclass[]) c;
+
+-- name: dead_rows
+SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables WHERE schemaname = 'queen';
+
+-- name: pgmq_create
+SELECT pgmq.create('bench');
+
+-- name: pgmq_send
+SELECT pgmq.send_batch('bench', $1::jsonb[]);
+
+-- name: pgmq_read
+SELECT msg_id, message::text AS body FROM pgmq.read('bench', 60, $1);
+
+-- name: pgmq_delete
+SELECT pgmq.delete('bench', $1::bigint[]);
+
+-- name: work
+-- What this database has done so far. Sessions report commits with a delay of up to a second.
+SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 AS wal_bytes,
+       pg_database_size(current_database())::float8 AS disk_bytes,
+       d.xact_commit::float8 AS commits,
+       (SELECT coalesce(sum(s.calls), 0) FROM pg_stat_statements s WHERE s.dbid = d.datid)::float8 AS statements
+FROM pg_stat_database d
+WHERE d.datname = current_database();
+
+-- name: make_ceiling
+CREATE SCHEMA bench CREATE TABLE targets (client integer PRIMARY KEY, partition_ids uuid[], payload text);
+
+-- name: add_ceiling_target
+INSERT INTO bench.targets VALUES ($1, $2, $3);

@@ -16,8 +16,8 @@ from queenmq.version import VERSION
 if TYPE_CHECKING:
     from queenmq.client.builders import Buffered as Buffered
     from queenmq.client.client import Queen as Queen
-    from queenmq.client.consume.settling import AckResults as AckResults
-    from queenmq.client.consume.settling import Renewal as Renewal
+    from queenmq.client.consume.ack_client import AckResults as AckResults
+    from queenmq.client.consume.ack_client import Renewal as Renewal
     from queenmq.client.errors import BadRequest as BadRequest
     from queenmq.client.errors import BufferFailed as BufferFailed
     from queenmq.client.errors import ClientClosed as ClientClosed
@@ -94,7 +94,7 @@ __all__ = [
 #: Public name to the module that defines it; `__all__` lists the same names.
 _PUBLIC: dict[str, str] = {
     "AckResult": "queenmq.wire",
-    "AckResults": "queenmq.client.consume.settling",
+    "AckResults": "queenmq.client.consume.ack_client",
     "BadRequest": "queenmq.client.errors",
     "BufferFailed": "queenmq.client.errors",
     "BufferStats": "queenmq.client.push.buffers",
@@ -114,7 +114,7 @@ _PUBLIC: dict[str, str] = {
     "Queen": "queenmq.client.client",
     "QueenError": "queenmq.errors",
     "QueueOptions": "queenmq.wire",
-    "Renewal": "queenmq.client.consume.settling",
+    "Renewal": "queenmq.client.consume.ack_client",
     "RequestFailed": "queenmq.client.errors",
     "ResourceConflict": "queenmq.client.errors",
     "ResourceNotFound": "queenmq.client.errors",

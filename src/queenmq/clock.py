@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 
 
 def now_ms() -> float:
-    """Milliseconds of a clock that never goes back; for deadlines and durations only."""
+    """Return milliseconds of a clock that never goes back; for deadlines and durations only."""
     return time.monotonic() * 1000
 
 
 def unix_ms() -> int:
-    """Milliseconds since 1970, as others reckon them; for ids and dates only."""
+    """Return milliseconds since 1970, as others reckon them; for ids and dates only."""
     return time.time_ns() // 1_000_000
 
 
 def utc_now() -> datetime:
-    """The same as a date with its zone."""
+    """Return the same as a date with its zone."""
     return datetime.fromtimestamp(unix_ms() / 1000, UTC)

@@ -19,7 +19,9 @@ _LONGEST_S = 10 * 365 * 86_400
 
 
 def parse_seconds(text: str) -> float | None:
-    """Seconds of a length of time; None: that is none, or one of more than ten years."""
+    """Return seconds of a length of time. None means: that is none, or one of more than ten
+    years.
+    """
     rest, seconds = text.strip().lower(), 0.0
     if not rest:
         return None

@@ -9,20 +9,26 @@
     ├── Forbidden                   the caller is known and may not do this (403)
     ├── LeaseLost                   the lease is not live any more (409)
     ├── Conflict                    the thing is in a state that does not allow it (409)
+    ├── KeyReused                   an idempotency key was used for another request (422)
+    ├── KeyKnown                    a push with an idempotency key was made before; look it up
     ├── TransactionRefused          a transaction was rolled back; its text says why
     ├── PartitionGone               a cached partition id was deleted meanwhile; look it up again
+    │   └── EncryptionStale         its queue is encrypted now; look it up again, then encrypt
     ├── PartitionBusy               another transaction holds the partition; retry later (503)
     ├── StorageUnavailable          the database cannot be reached or did not answer (503)
     │   ├── StorageFault            it answers, but cannot do its part; no request is to blame (503)
+    │   │   ├── EncryptionKeyMissing    a payload needs a key that this broker lacks (503)
+    │   │   └── DecryptionFailed    a stored payload was changed or moved (503)
     │   └── AccessRefused           the database is there and does not let us in; fix the URL or it
     ├── Overloaded                  too much waits already; nothing was done, retry later (429)
     │   ├── OperationQueueFull      too many operations wait in a partition
     │   └── SpoolFull               the spool on disk holds as much as it may
     ├── SpoolFailed                 the spool's disk did not take or give back a record (503)
-    ├── ClaimLost                   somebody else runs the operations now
+    ├── ClaimLost                   another broker runs the operations now
     ├── StorageRejected             the database refused the data of a request (400)
     │   └── NotUnique               something with this name or id is there already
-    └── MigrationError              the schema cannot be brought up to date
+    ├── MigrationError              the schema cannot be brought up to date
+    └── MoveError                   the database cannot be copied to that server
 
 A message is one sentence: the thing, its value, and what to do. Where it may name hosts, roles,
 tables or files it is for operators, and the error has a sentence for callers besides: `public`.
@@ -38,10 +44,12 @@ PARTITION_GONE = "QN001"
 QUEUE_FULL = "QN002"
 OPERATION_QUEUE_FULL = "QN003"
 CLAIM_LOST = "QN004"
+ENCRYPTION_STALE = "QN005"
 ACK_REFUSED = "QN010"
 LEASE_LOST = "QN011"
 DUPLICATE_PUSH = "QN012"
 KEY_REUSED = "QN013"
+KEY_KNOWN = "QN014"
 STAGED_ROWS_LOST = "QN020"
 BATCH_CHANGED = "QN021"
 RELEASE_TOO_OLD = "QN030"
@@ -83,12 +91,24 @@ class Conflict(QueenError):
     """The thing named in the request is in a state that does not allow it."""
 
 
+class KeyReused(QueenError):
+    """An idempotency key was used for a request with another body."""
+
+
+class KeyKnown(QueenError):
+    """A push of this call was made before, by its idempotency key. Nothing of the call is done."""
+
+
 class TransactionRefused(QueenError):
     """A transaction was rolled back as a whole."""
 
 
 class PartitionGone(QueenError):
     """A partition was deleted after its id was cached."""
+
+
+class EncryptionStale(PartitionGone):
+    """A queue is encrypted that was not when its partitions were cached."""
 
 
 class PartitionBusy(QueenError):
@@ -108,7 +128,7 @@ class StorageUnavailable(QueenError):
         is_suspicious: bool = True,
     ) -> None:
         super().__init__(text)
-        # No text of the driver reaches a caller because somebody forgot this argument.
+        # No text of the driver reaches a caller because a caller forgot this argument.
         self.public = public or "the database cannot serve the request now; try again"
         #: One word for it: in `/health`, and in the log.
         self.reason = reason
@@ -137,8 +157,25 @@ class StorageFault(StorageUnavailable):
         self.code = code
 
 
+class EncryptionKeyMissing(StorageFault):
+    """A payload is to be encrypted or decrypted with a key that this broker does not have."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        # It names queues and ids of keys. Callers have to know which operator to ask for what.
+        self.public = text
+
+
+class DecryptionFailed(StorageFault):
+    """A stored payload was changed, or moved to another message."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.public = text
+
+
 class AccessRefused(StorageUnavailable):
-    """The database is there and refuses a new connection until somebody changes something."""
+    """The database is there and refuses a new connection until an operator changes something."""
 
 
 class Overloaded(QueenError):
@@ -206,8 +243,12 @@ class MigrationError(QueenError):
     """The schema cannot be brought up to date."""
 
 
+class MoveError(QueenError):
+    """The database cannot be copied to that server; nothing was kept there."""
+
+
 def found_defect(what: str, error: Exception, *, is_in_doubt: bool = False) -> StorageUnavailable:
-    """Return what callers get when something of ours breaks in a way that nobody foresaw."""
+    """Return what callers get when something of ours breaks unexpectedly."""
     return StorageUnavailable(
         f"{what} broke: {error!r}",
         public="internal error; the server log has the details",
@@ -222,5 +263,5 @@ def public_text(error: Exception) -> str:
 
 
 def is_confidential(error: Exception) -> bool:
-    """Whether the error says more than callers may read."""
+    """Return whether the error says more than callers may read."""
     return public_text(error) != str(error)

@@ -18,7 +18,7 @@ _VERSION_8 = 0x8 << 76 | 0b10 << 62
 
 
 def random_uuid() -> UUID:
-    """A version 4 UUID."""
+    """Return a version 4 UUID."""
     return UUID(bytes=os.urandom(16), version=4)
 
 
@@ -28,12 +28,12 @@ def new_error_id() -> str:
 
 
 def uuid7_text(unix_ms: int) -> str:
-    """A version 7 UUID of this moment, as text: time first, so that indexes stay compact."""
+    """Return a version 7 UUID of this moment, as text: time first, so that indexes stay compact."""
     return uuid7_texts(unix_ms, 1)[0]
 
 
 def uuid7_texts(unix_ms: int, count: int) -> list[str]:
-    """So many of them, counted up from a random one, so that they ascend and cost little each."""
+    """Return this many ids, counted up from a random one, so that they ascend and cost little."""
     moment = f"{unix_ms & (1 << 48) - 1:012x}"
     digits = os.urandom(10).hex()
     begin = f"{moment[:8]}-{moment[8:]}-7{digits[:3]}-{_VARIANT[digits[3]]}{digits[4:7]}-"
@@ -43,7 +43,7 @@ def uuid7_texts(unix_ms: int, count: int) -> list[str]:
 
 
 def new_lease_id(partition_id: UUID) -> UUID:
-    """A random version 8 UUID that begins with the first 48 bits of the partition.
+    """Return a random version 8 UUID that begins with the first 48 bits of the partition.
 
     By those bits the database finds the lease without an index on lease ids.
     """
@@ -52,5 +52,5 @@ def new_lease_id(partition_id: UUID) -> UUID:
 
 
 def parse_uuid(text: str) -> UUID | None:
-    """The UUID written in its usual form of 36 characters, or None."""
+    """Return the UUID written in its usual form of 36 characters, or None."""
     return UUID(text) if _USUAL_FORM.fullmatch(text) else None

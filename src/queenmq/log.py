@@ -22,7 +22,7 @@ def _facts(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _one_line(text: str) -> str:
-    """Text from outside must not start a log line of its own."""
+    """Escape line breaks, so that outside text cannot start a log line."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 

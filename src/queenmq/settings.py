@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import msgspec.inspect
@@ -36,6 +36,8 @@ ALIASES = {
     "SMART_POLL_MAX_INTENTIONS": "smart_poll_max_intentions",
     "SMART_POLL_PREFLIGHT_TIMEOUT": "smart_poll_preflight_timeout_ms",
     "SMART_POLL_MIN_INTERVAL": "smart_poll_min_interval_ms",
+    "USE_POP_STATE_MACHINE": "enable_pop_batching",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "otlp_endpoint",
     "JWT_ENABLED": "auth_enabled",
     "JWT_ALGORITHM": "jwt_algorithm",
     "JWT_SECRET": "jwt_secret",
@@ -55,21 +57,37 @@ ALIASES = {
 
 #: Variables with our prefix that are no settings of the broker: the command line reads them.
 OTHERS = {
+    "QUEEN_CA_FILE",
+    "QUEEN_CERT_FILE",
     "QUEEN_CONFIG",
     "QUEEN_CONTEXT",
+    "QUEEN_KEY_FILE",
     "QUEEN_SPARK_MASTER",
     "QUEEN_TOKEN",
     "QUEEN_TOKEN_FILE",
     "QUEEN_URL",
 }
+#: Settings whose values no error may quote.
+SECRETS = {"database_url", "encryption_key", "jwt_jwks_url", "jwt_public_key", "jwt_secret"}
 #: What Kubernetes sets for services whose names begin with "queen".
 _OF_SERVICES = re.compile(
     r"QUEEN_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)"
 )
 
 
+Origin = Literal["default", "file", "environment", "flag"]
+
+
+class _Given(NamedTuple):
+    """A value, and where it comes from: the kind of source, and its name for messages."""
+
+    origin: Origin
+    source: str
+    value: Any
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set. The comment behind each field is its line on the settings page."""
+    """The settings. The comment behind each field is its line on the settings page."""
 
     host: str = "127.0.0.1"  # Address to listen on.
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = (
@@ -87,13 +105,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     db_hang_ms: Bound = 3_000  # A call that takes longer has the database looked at.
     wake_listen: bool = True  # LISTEN for pushes made elsewhere; off behind a transaction pooler.
     wake_interval_ms: Milliseconds = 20  # At most one notification per interval is sent.
-    push_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Push calls in flight.
+    push_calls_max: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0  # Push calls at once; 0 adapts.
     push_rows_max: Count = 2_000  # Messages merged into one push call.
     push_waiting_max: Count = 20_000  # Push requests that may wait; more are refused.
     push_lock_timeout_ms: Bound = 100  # Lock wait of merged calls; who is held up waits alone then.
     push_wait_ms: Bound = 10_000  # How long a request waits for a held partition in all.
+    push_key_keep_s: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = (
+        600  # How long the idempotency key of a push is remembered.
+    )
     enable_pop_batching: bool = True  # Pops share calls; off, each has a call of its own.
-    pop_slots: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0  # Pop calls at once; 0: by cores.
+    pop_slots: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0  # Pop calls at once; 0 adapts.
     pop_candidates_max: Count = 256  # Partitions tried in one pop call.
     pop_messages_max: Count = 20_000  # Messages asked for in one pop call; one pop may exceed it.
     pop_apart_count: Count = 1_000  # A leased batch larger than this is read in a call of its own.
@@ -104,7 +125,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     smart_poll_min_interval_ms: Bound = 100  # First re-check of a pop that nothing has woken.
     smart_poll_max_interval_ms: Bound = 1_000  # Re-checks slow down to this.
     smart_poll_listening_interval_ms: Bound = 5_000  # And to this while notifications arrive.
-    ack_calls_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2  # Ack calls in flight.
+    ack_calls_max: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0  # Ack calls at once; 0 adapts.
     ack_rows_max: Count = 2_000  # Acks merged into one call.
     ack_history_hours: Annotated[int, msgspec.Meta(ge=1, le=87_600)] = (
         168  # How long the history of queues with ackHistory is kept.
@@ -123,6 +144,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     retention_interval_s: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = (
         60  # Pause between two looks for messages that may go.
+    )
+    partition_removal_interval_s: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = (
+        600  # Pause between two searches for empty, idle partitions.
     )
     default_batch_size: Count = 1  # Messages of a pop that names no batch.
     default_timeout_ms: Bound = 30_000  # Wait of a long poll that names no timeout.
@@ -153,6 +177,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     stream_value_bytes_max: Bound = 1024 * 1024  # Largest value of one key of a stream's state.
     stream_state_bytes_max: Count = 1024 * 1024 * 1024  # All state of one stream query.
+    tls_cert: str | None = None  # Certificate chain in PEM; with it the port speaks https.
+    tls_key: str | None = None  # Its key, in PEM, without a passphrase.
+    tls_client_ca: str | None = None  # Clients must show a certificate of this authority.
     insecure: bool = False  # Listen beyond this machine although authentication is off.
     auth_enabled: bool = False  # Require a token for everything but health checks.
     jwt_algorithm: Literal["auto", "HS256", "RS256", "ES256", "EdDSA"] = (
@@ -177,6 +204,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jwt_role_read_only: str = "read-only"  # Name of the role read-only in tokens.
     jwt_queues_claim: str = "queen_queues"  # Claim with the queue patterns of a token.
     jwt_verbs_claim: str = "queen_verbs"  # Claim with the verbs of a token.
+    encryption_key: str | None = None  # Key of encrypted queues, 64 hexadecimal digits.
+    encryption_key_file: str | None = None  # File with such keys, the current one first.
     metrics_public: bool = False  # Serve /metrics/prometheus without a token.
     session_hours: Annotated[int, msgspec.Meta(ge=1, le=8_760)] = 12  # Life of a login.
     trusted_proxies: str = ""  # Proxies whose word on users counts, by commas.
@@ -188,6 +217,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trace_retention_s: Bound = 604_800  # Traces of messages are removed after this time.
     metrics_queues_max: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = (
         100  # Queues with series of their own; all others are one.
+    )
+    otlp_endpoint: str = ""  # Collector of spans, such as http://127.0.0.1:4318/v1/traces.
+    otlp_sample_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] = (
+        1.0  # Share of traces whose spans are sent.
     )
     history_minutes_hours: Annotated[int, msgspec.Meta(ge=4, le=8_760)] = (
         48  # How long the history has a row per minute.
@@ -207,27 +240,11 @@ def load(
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
     """Read all sources and check every value. Flags that are None count as not given."""
-    environ = os.environ if environ is None else environ
     fields = {field.name: field for field in msgspec.structs.fields(Settings)}
-    given: dict[str, tuple[str, Any]] = {
-        name: (variable, value) for variable, name, value in _usable_originals(environ)
-    }
-    config = config or environ.get(f"{PREFIX}CONFIG")
-    if config:
-        given.update(_from_file(Path(config), set(fields)))
-    variables = ALIASES | {f"{PREFIX}{name.upper()}": name for name in fields}
-    for variable, name in variables.items():
-        # An empty variable is what a compose file makes of one that is not set.
-        if environ.get(variable):
-            given[name] = (variable, environ[variable])
-    for name, value in (flags or {}).items():
-        if value is not None:
-            given[name] = (f"--{name.replace('_', '-')}", value)
-    if "data_dir" in given and given.get("database_url", ("",))[0] == "PG_HOST":
-        # Who names a data directory wants the PostgreSQL in it, whatever other software reads.
-        del given["database_url"]
+    given = _gather(flags, config=config, environ=environ)
     values = {
-        name: _convert(source, value, fields[name].type) for name, (source, value) in given.items()
+        name: _convert(one.source, one.value, fields[name].type, is_secret=name in SECRETS)
+        for name, one in given.items()
     }
     settings = Settings(**values)
     least, most = settings.smart_poll_min_interval_ms, settings.smart_poll_max_interval_ms
@@ -237,6 +254,48 @@ def load(
             " lower the first or raise the second"
         )
     return settings
+
+
+def find_origins(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    config: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> dict[str, Origin]:
+    """Return where each setting that is not at its default comes from."""
+    given = _gather(flags, config=config, environ=environ)
+    return {name: one.origin for name, one in given.items()}
+
+
+def _gather(
+    flags: Mapping[str, Any] | None, *, config: str | None, environ: Mapping[str, str] | None
+) -> dict[str, _Given]:
+    """Return what the sources say, a later one over an earlier one."""
+    environ = os.environ if environ is None else environ
+    known = set(Settings.__struct_fields__)
+    given = {
+        name: _Given("environment", variable, value)
+        for variable, name, value in _usable_originals(environ)
+    }
+    config = config or environ.get(f"{PREFIX}CONFIG")
+    if config:
+        given.update(_from_file(Path(config), known))
+    variables = ALIASES | {f"{PREFIX}{name.upper()}": name for name in known}
+    for variable, name in variables.items():
+        # An empty variable is what a compose file makes of one that is not set.
+        if environ.get(variable):
+            given[name] = _Given("environment", variable, environ[variable])
+    for name, value in (flags or {}).items():
+        if value is not None:
+            given[name] = _Given("flag", f"--{name.replace('_', '-')}", value)
+    if (
+        "data_dir" in given
+        and "database_url" in given
+        and given["database_url"].source == "PG_HOST"
+    ):
+        # Who names a data directory wants the PostgreSQL in it, whatever other software reads.
+        del given["database_url"]
+    return given
 
 
 def _usable_originals(environ: Mapping[str, str]) -> list[Named]:
@@ -274,12 +333,14 @@ def _nearest(name: str, known: Collection[str]) -> str | None:
 
 
 def terminal_columns() -> int | None:
-    """The width that the user wants output to have, by COLUMNS; None if that says nothing."""
+    """Return the width that the user wants output to have, by COLUMNS, or None if that says
+    nothing.
+    """
     given = os.environ.get("COLUMNS", "")
     return int(given) if given.isdecimal() and int(given) > 0 else None
 
 
-def _from_file(path: Path, known: set[str]) -> dict[str, tuple[str, Any]]:
+def _from_file(path: Path, known: set[str]) -> dict[str, _Given]:
     try:
         table = tomllib.loads(path.read_text())
     except OSError as error:
@@ -291,18 +352,21 @@ def _from_file(path: Path, known: set[str]) -> dict[str, tuple[str, Any]]:
             nearest = _nearest(name, known)
             hint = f"did you mean {nearest!r}?" if nearest else "remove it"
             raise SettingsError(f"config file {path} has the unknown key {name!r}; {hint}")
-    return {name: (f"{name} in {path}", value) for name, value in table.items()}
+    return {name: _Given("file", f"{name} in {path}", value) for name, value in table.items()}
 
 
-def _convert(source: str, value: Any, wanted: Any) -> Any:
+def _convert(source: str, value: Any, wanted: Any, *, is_secret: bool = False) -> Any:
     try:
         return msgspec.convert(value, wanted, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{source} cannot be {value!r}; use {describe(wanted)}") from error
+        shown = "what it is" if is_secret else repr(value)
+        raise SettingsError(f"{source} cannot be {shown}; use {describe(wanted)}") from error
 
 
 def describe(wanted: Any) -> str:
-    """The values that a type takes, for people: `a whole number from 1 to 64`, `text or json`."""
+    """Return the values that a type takes, for people: `a whole number from 1 to 64`, `text or
+    json`.
+    """
     kind = msgspec.inspect.type_info(wanted)
     if isinstance(kind, msgspec.inspect.UnionType):
         kind = next(one for one in kind.types if not isinstance(one, msgspec.inspect.NoneType))

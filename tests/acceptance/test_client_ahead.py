@@ -8,7 +8,7 @@ import pytest
 
 from queenmq import Message, Queen
 from queenmq.client.consume.acks import Acker
-from queenmq.client.consume.lanes import Lanes
+from queenmq.client.consume.progress import BatchProgress
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.faulty_proxy import faulty_proxy
 from tests.support.scripted_server import Say, scripted
@@ -117,7 +117,7 @@ async def test_acks_that_are_ended_before_they_were_sent_keep_nobody_waiting(que
     queue = unique()
     await queen.push(queue, 1)
     messages = await queen.pop(queue)
-    acker, told = Acker(queen._settler, Lanes(messages)), []
+    acker, told = Acker(queen._ack_client, BatchProgress(messages)), []
     before = asyncio.all_tasks()
     acker.add(*messages)
     acker.when_sent(lambda: told.append(True))

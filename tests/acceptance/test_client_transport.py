@@ -59,6 +59,42 @@ async def test_a_push_is_repeated_as_it_was(trouble: Say | Cut) -> None:
     assert bodies[0]["items"][0]["transactionId"]
 
 
+async def test_several_messages_share_one_key_on_every_try() -> None:
+    async with scripted(Cut(), Say(503, {"error": "x"}), Say(201, QUEUED * 2)) as server:
+        async with Queen(server.url, **FAST) as queen:
+            await queen.push("q", [1, 2])
+    assert {request.path for request in server.seen} == {"/api/v1/push/once"}
+    bodies = [request.body for request in server.seen]
+    assert bodies[0] == bodies[1] == bodies[2]
+    assert bodies[0]["idempotencyKey"]
+    assert not any("transactionId" in item for item in bodies[0]["items"])
+
+
+async def test_a_server_that_knows_no_keys_gets_named_messages() -> None:
+    unknown = Say(404, {"error": "No route matches", "code": "no_such_route"})
+    async with scripted(unknown, Cut(), Say(201, QUEUED * 2), Say(201, QUEUED * 2)) as server:
+        async with Queen(server.url, **FAST) as queen:
+            await queen.push("q", [1, 2])
+            await queen.push("q", [3, 4])
+    paths = [request.path for request in server.seen]
+    assert paths == ["/api/v1/push/once", *["/api/v1/push"] * 3], "asked once, then known"
+    bodies = [request.body for request in server.seen[1:]]
+    assert bodies[0] == bodies[1], "the try that got no answer is repeated as it was"
+    for body in bodies:
+        assert "idempotencyKey" not in body
+        assert all(item["transactionId"] for item in body["items"])
+
+
+async def test_a_push_that_may_be_stored_under_its_key_is_not_sent_without_it() -> None:
+    unknown = Say(404, {"error": "No route matches", "code": "no_such_route"})
+    async with scripted(Cut(), unknown) as server:
+        async with Queen(server.url, **FAST) as queen:
+            with pytest.raises(ResourceNotFound) as caught:
+                await queen.push("q", [1, 2])
+    assert caught.value.is_repeated
+    assert len(server.seen) == 2
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "code"),
     [

@@ -351,3 +351,34 @@ async def test_pops_that_may_not_wait_are_answered_while_pops_are_paused(
         is_over = True
         await asyncio.wait_for(asyncio.gather(*polls), SOON_S)
         await switch(wire, on=False, path=POPS)
+
+
+async def test_a_keyed_push_is_kept_and_stored_once(
+    broker: BrokerProcess, database: asyncpg.Connection
+) -> None:
+    queue = unique()
+    items = [{"queue": queue, "partition": f"p{n % 2}", "payload": n} for n in range(4)]
+    kept = {"items": items, "idempotencyKey": unique("key")}
+    direct = {"items": items[:1], "idempotencyKey": unique("key")}
+    async with wires([broker.url]) as (wire,):
+        stored = await wire.call("POST", "/api/v1/push", direct)
+        await switch(wire, on=True)
+        first, second = [await wire.call("POST", "/api/v1/push", kept) for _ in range(2)]
+        assert (first.status, first.body) == (201, second.body)
+        # It was stored already; the copy is kept all the same, because nobody can look now.
+        copy = await wire.call("POST", "/api/v1/push", direct)
+        assert copy.body[0]["status"] == "buffered"
+        await switch(wire, on=False)
+
+        async def is_drained() -> bool:
+            return (await show(wire))["bufferedMessages"] == 0
+
+        await wait_until_async(is_drained, timeout_s=SOON_S, what="the spool to be drained")
+        late = await wire.call("POST", "/api/v1/push", kept)
+        assert (late.status, [one["transactionId"] for one in late.body]) == (
+            202,
+            [one["transactionId"] for one in first.body],
+        )
+        assert (await wire.call("POST", "/api/v1/push", direct)).body == stored.body
+    count = await database.fetchval("SELECT count(*) FROM queen.messages")
+    assert count == len(items) + 1

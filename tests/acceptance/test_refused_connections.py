@@ -11,7 +11,7 @@ import pytest
 from queenmq.engine.load.pressure import OperationType
 from queenmq.errors import AccessRefused, StorageUnavailable
 from queenmq.settings import Settings
-from queenmq.storage.connection.connecting import connected
+from queenmq.storage.connection.connecting import open_connection
 from queenmq.storage.connection.database import Database
 from tests.acceptance.load import Wire
 from tests.support.broker import SOON_S, running_broker, unique
@@ -96,7 +96,7 @@ async def test_refusal_says_which_and_what_to_do(
 ) -> None:
     await server.execute(bar)
     with pytest.raises(StorageUnavailable) as caught:
-        async with connected(app_url):
+        async with open_connection(app_url):
             pass
     error = caught.value
     assert error.reason == reason

@@ -179,6 +179,8 @@ async def _pass_the_bound(api: Api) -> None:
             break
     assert "stream_state_bytes_max" in refused
     assert len(await query.state(place)) == 3
+    # The last one that was committed is answered again, should its answer have been lost.
+    assert (await query.cycle(place, [put("k2", "x" * 1000)]))["success"]
     assert (await query.cycle(place, [drop("k0"), drop("k1")]))["success"]
 
     async def is_accepted() -> bool:

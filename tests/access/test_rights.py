@@ -48,7 +48,7 @@ def test_only_these_routes_are_public() -> None:
     public = {key for key, right in RIGHTS.items() if right.role is None}
     assert public == {
         "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "GET /openapi.json",
-        "POST /api/login",
+        "POST /api/login", "GET /", "GET /dashboard/{version}/{path:name}",
     }  # fmt: skip
 
 
@@ -76,6 +76,10 @@ def _bodies(queue: str) -> dict[str, Any]:
     streamed = {"query_id": str(uuid.uuid4()), "partition_id": someone["partitionId"]}
     return {
         "POST /api/v1/push": {"items": [{"queue": queue, "payload": 1}]},
+        "POST /api/v1/push/once": {
+            "items": [{"queue": queue, "payload": 1}],
+            "idempotencyKey": str(uuid.uuid4()),
+        },
         "POST /api/v1/ack": someone,
         "POST /api/v1/ack/batch": {"acknowledgments": [someone]},
         "POST /api/v1/transaction": {

@@ -365,3 +365,16 @@ def test_bodies_of_callers_that_leave_at_the_gate_are_let_go(guarded_database_ur
             timeout_s=SOON_S,
             what="the bodies of those who left to be let go",
         )
+
+
+def test_a_dead_cookie_hides_neither_the_proxys_user_nor_a_token(guarded: BrokerProcess) -> None:
+    dead = f"qms_{'a' * 43}"
+    user = "X-Forwarded-User: grace\nX-Forwarded-Groups: admin\n"
+    # Known to be dead the second time, no token at all, and one of another kind.
+    for cookie in (dead, dead, "nonsense", signed(role="admin")):
+        me = f"GET /api/me HTTP/1.1\nHOST\nCookie: queen_session={cookie}\n"
+        assert '"subject":"grace"' in _raw(guarded, "127.0.0.2", f"{me}{user}\n")
+        assert " 401 " in _raw(guarded, "127.0.0.1", f"{me}{user}\n")
+        assert " 401 " in _raw(guarded, "127.0.0.2", f"{me}\n")
+        token = f"Authorization: Bearer {signed(role='admin', sub='ada')}\n"
+        assert '"subject":"ada"' in _raw(guarded, "127.0.0.1", f"{me}{token}\n")

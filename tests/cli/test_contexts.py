@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from queenmq.cli import contexts
-from queenmq.cli.contexts import DEFAULT_URL, Contexts, Server, chosen
+from queenmq.cli.contexts import DEFAULT_URL, Contexts, Server, choose_server
 from tests.support.command_line import Cli
 
 
@@ -96,9 +96,9 @@ def test_a_server_is_chosen_by_a_fixed_order(
 ) -> None:
     path = tmp_path / "config.toml"
     contexts.save(path, KEPT)
-    assert chosen({"url": url, "token": token, "context": context}, path) == expected
+    assert choose_server({"url": url, "token": token, "context": context}, path) == expected
 
 
 def test_without_anything_the_server_is_here(tmp_path: Path) -> None:
     given = {"url": NONE, "token": NONE, "context": NONE}
-    assert chosen(given, tmp_path / "none.toml") == Server(DEFAULT_URL)
+    assert choose_server(given, tmp_path / "none.toml") == Server(DEFAULT_URL)

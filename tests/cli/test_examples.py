@@ -108,6 +108,7 @@ def _prepare(queen: SyncQueen) -> tuple[str, str]:
     """Everything that examples speak of, as new; the ids of a partition and of a lease."""
     for name in ("orders", "old-orders", "invoices"):
         queen.delete_queue(name)
+    queen.admin.resume_consumer_group("billing")
     names = [f"order-{number}" for number in (8, 7, 9, 10)]
     items = [{"data": {"total": 5}, "transactionId": name} for name in names]
     results = queen.push("orders", items, partition="customer-42")
@@ -156,6 +157,7 @@ def test_every_command_is_on_the_page_with_its_options() -> None:
     }
     shared = {"--help", "--output"}
     servers = {"--url", "--token", "--token-file", "--context"}
+    servers |= {"--ca-file", "--cert-file", "--key-file"}
     jobs = {"--" + field.name.replace("_", "-") for field in dataclasses.fields(Common)}
     assert written == {
         path: flags
@@ -171,8 +173,13 @@ def test_every_exit_code_is_on_the_page() -> None:
     assert written == {value for name, value in vars(exits).items() if name.isupper()}
 
 
-#: Those of jobs run in tests/spark, where there is a session.
-HERE = [example for example in examples() if "queen pipeline" not in example.line]
+#: Those of jobs run in tests/spark, where there is a session. A move needs a second server, as in
+#: tests/acceptance/test_database_move.py.
+HERE = [
+    example
+    for example in examples()
+    if "queen pipeline" not in example.line and example.command != "queen db move"
+]
 
 
 @pytest.mark.parametrize("example", HERE, ids=lambda example: example.line)
@@ -189,6 +196,8 @@ def test_the_example_works(
     if TOKEN_ID in line:
         with SyncQueen(place.broker.url) as queen:
             line = line.replace(TOKEN_ID, queen.admin.create_token("example")["id"])
+    if example.command == "queen db reencrypt":
+        monkeypatch.setenv("QUEEN_ENCRYPTION_KEY", "0f" * 32)
     if example.command == "queen serve":
         _serve(line, place.path)
     elif re.search(r"[|$>]", line):

@@ -55,7 +55,7 @@ def test_something_other_than_a_server_is_told_so(cli: Cli) -> None:
         (["pop", "q", "--batch", "0"], "--batch cannot be '0'"),
         (["queues", "lst"], "'lst'"),
         (["pop", "q", "-o", "xml"], "'xml'"),
-        (["pop", "q", "--url", "nonsense"], "URL 'nonsense'"),
+        (["pop", "q", "--url", "nonsense"], "'nonsense' is not the URL of a server"),
         (["pop", "q", "--wait", "soon"], "'soon' is not a duration"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_payload_is_printed_as_it_was_pushed_everywhere(
         assert cli.ok(*words).count("\n") == 1
     (popped,) = cli.ok("pop", queue, "-o", "ndjson").splitlines()
     assert f'"data":{payload},' in popped
-    assert cli.ok("ack", "--status", "dlq", stdin=popped) == "buried 1 message\n"
+    assert cli.ok("ack", "--status", "dlq", stdin=popped) == "dead-lettered 1 message\n"
     assert f'"data":{payload},' in cli.ok("dlq", "show", queue, "t", "-o", "ndjson")
     for how in ("table", "json", "ndjson"):
         assert cli("dlq", "list", queue, "-o", how).code == 0

@@ -14,7 +14,7 @@ from queenmq.cli import main
 from queenmq.cli.display import tables
 from queenmq.cli.display.columns import Column
 from queenmq.cli.display.help import every_command
-from queenmq.cli.display.tables import Line, folded, lay_out
+from queenmq.cli.display.tables import Line, fold_text, lay_out
 from queenmq.cli.operate.top import share_lines
 from tests.support.broker import BrokerProcess, unique
 from tests.support.command_line import Cli, on_terminal
@@ -102,12 +102,14 @@ def test_every_command_is_shown_or_prints_sentences() -> None:
         "queen ops retry", "queen ops discard", "queen maintenance on", "queen maintenance off",
         "queen context set", "queen context use", "queen context delete", "queen db url",
         "queen db migrate", "queen db check", "queen db resync-lookup", "queen db finish-upgrade",
-        "queen partitions delete", "queen partitions seek", "queen partitions clear", "queen tx",
+        "queen partitions delete", "queen partitions release", "queen partitions seek",
+        "queen groups pause", "queen groups resume", "queen db reencrypt",
+        "queen partitions clear", "queen tx",
         "queen tokens create", "queen tokens revoke",
         "queen db create-token",
     }  # fmt: skip
     # With a database, in tests/cli/test_inspection.py; and an operation, which has to fail first.
-    elsewhere = {"queen db vacuum-report", "queen db roles", "queen ops show"}
+    elsewhere = {"queen db vacuum-report", "queen db roles", "queen db move", "queen ops show"}
     every = {
         path
         for path, command in every_command(typer.main.get_command(main.app))
@@ -131,14 +133,14 @@ def test_what_does_not_fit_is_left_out_by_rank_and_then_becomes_blocks() -> None
         Line("N     ", "1"),
         *(
             Line("TEXT  " if not number else "      ", one)
-            for number, one in enumerate(folded(("word " * 10).strip(), 16))
+            for number, one in enumerate(fold_text(("word " * 10).strip(), 16))
         ),
     ]
 
 
 def test_wide_letters_take_two_columns() -> None:
     assert tables.cut("日本語", 5) == "日本…"
-    assert folded("日本語", 4) == ["日本", "語"]
+    assert fold_text("日本語", 4) == ["日本", "語"]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ queue = "out"
         (["queues", "create", "q", "retentionEnabled=maybe"], "use true or false"),
         (["ops", "list", "--status", "foo"], "'pending', 'processing', 'completed', 'failed'"),
         (["messages", "list", "q", "--status", "foo"], "'pending', 'processing', 'completed'"),
-        (["pop", "q", "-o", "xml"], "'table', 'json', 'ndjson'"),
+        (["pop", "q", "-o", "xml"], "is not one of table, json, ndjson, yaml or jsonpath=PATH"),
         (["ack", "t", "--partition-id", "p", "--status", "foo"], "'completed', 'failed', 'retry'"),
         (["bench", "foo"], "'push', 'pop', 'push-pop', 'latency'"),
         (["pop", "q", "--batch", "many"], "--batch cannot be 'many'; use a whole number from 1 on"),

@@ -39,6 +39,7 @@ async def test_a_dead_letter_has_the_documented_fields(api: Api) -> None:
     assert set(letter) == {
         "id", "transactionId", "partitionId", "queue", "partition", "consumerGroup",
         "errorMessage", "retryCount", "data", "producerSub", "createdAt", "failedAt",
+        "isEncrypted", "decryptionError",
     }  # fmt: skip
     assert (letter["id"], letter["partitionId"]) == (message["id"], message["partitionId"])
     assert (letter["transactionId"], letter["queue"], letter["partition"]) == ("t", queue, "p")

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -16,7 +17,7 @@ from queenmq.server.metering.minutes import QueueMinute
 from queenmq.services.history import History, Minute
 from queenmq.settings import load
 from queenmq.storage.connection.database import Database
-from queenmq.storage.stores.history import HistoryStore
+from queenmq.storage.stores.observation.history import HistoryStore
 from tests.support.broker import SOON_S, Api, BrokerProcess, unique
 from tests.support.waiting import wait_until_async
 
@@ -192,29 +193,37 @@ class Taken:
         self.put.append(minute)
 
 
+async def _write(store: HistoryStore, given: Minute) -> None:
+    await store.record(*given, writer=uuid4(), number=1)
+
+
 async def test_minutes_become_hours_and_go(
     store: HistoryStore, database: asyncpg.Connection
 ) -> None:
-    hour = NOW.replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
+    # Not the time of the import: the hour may have ended since.
+    now = datetime.now(UTC)
+    await database.execute("INSERT INTO queen.queues (name) VALUES ('q')")
+    hour = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
     for number in range(3):
         at = hour + timedelta(minutes=number)
-        await store.record(*minute(at, "q", pushed=number))
-        await store.record(*minute(at, "q", worker="h/1/2", pushed=10))
-    await store.record(*minute(NOW - timedelta(hours=50), "old", pushed=7))
-    assert await store.totals() == {"push_messages": 40}
-    source = Taken(minute(NOW.replace(second=0, microsecond=0), "q", pushed=5))
+        await _write(store, minute(at, "q", pushed=number))
+        await _write(store, minute(at, "q", worker="h/1/2", pushed=10))
+    await _write(store, minute(now - timedelta(hours=50), "old", pushed=7))
+    assert (await store.totals())["push_messages"] == 40
+    source = Taken(minute(now.replace(second=0, microsecond=0), "q", pushed=5))
     history = History(store, source, minutes_keep_s=48 * 3_600, hours_keep_s=90 * 86_400)
     await history.run_once()
     await history.run_once()
     assert source.put == []
 
-    day = await store.cut(NOW - timedelta(days=3), NOW + timedelta(minutes=1), bucket_minutes=60)
+    day = await store.cut(now - timedelta(days=3), now + timedelta(minutes=1), bucket_minutes=60)
     assert day.hours_end == hour + timedelta(hours=1)
     rows = await store.queues(["q", "old"], day, bucket_minutes=60)
-    assert [(row["queue"], row["push_messages"]) for row in rows] == [("q", 33), ("q", 5)]
+    assert [(row["queue"], row["push_messages"]) for row in rows] == [("q", 33), ("q", 10)]
+    assert [row["parked"] for row in rows] == [4, 2], "of both workers, in any minute"
     assert (rows[0]["lag_ms"], rows[0]["lag_ms_max"], rows[0]["lag_count"]) == (60.0, 100.0, 6)
     workers = await store.workers(day)
-    assert [row["push_messages"] for row in workers] == [3, 30, 5]
+    assert [row["push_messages"] for row in workers] == [3, 30, 10]
     assert [row["rss_bytes"] for row in workers] == [1.0, 10.0, 5.0]
     kept = await database.fetch("SELECT DISTINCT queue FROM queen.history_queues")
     assert [row["queue"] for row in kept] == ["q"], "minutes of two days ago are gone"
@@ -234,3 +243,66 @@ async def test_a_minute_that_could_not_be_written_is_counted_with_the_next(
         await history.run_once()
     assert source.put == [source.given]
     await database.close()
+
+
+class Doubtful:
+    """A store that breaks off: before or after it has written."""
+
+    def __init__(self, store: HistoryStore) -> None:
+        self._store = store
+        self.breaks: list[str] = []
+
+    async def record(self, *rows: Any, **key: Any) -> None:
+        how = self.breaks.pop(0) if self.breaks else ""
+        if how != "before":
+            await self._store.record(*rows, **key)
+        if how:
+            raise StorageUnavailable("broke off", is_in_doubt=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+async def test_a_minute_in_doubt_is_counted_once(store: HistoryStore, how: str) -> None:
+    source = Taken(minute(NOW.replace(second=0, microsecond=0), "q", pushed=5))
+    doubtful = Doubtful(store)
+    history = History(doubtful, source, minutes_keep_s=3_600, hours_keep_s=86_400)
+    doubtful.breaks = [how, how]
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable):
+            await history.finish()
+    assert source.put == []
+    await history.finish()
+    assert (await store.totals())["push_messages"] == 10, "the one in doubt, and the next"
+
+
+async def test_two_writes_of_a_minute_by_the_same_worker_add_up(
+    store: HistoryStore, database: asyncpg.Connection
+) -> None:
+    """A process may have the host, place and id of the one before it, as in a container."""
+    at = NOW.replace(second=0, microsecond=0)
+    for pushed in (3, 4):
+        await _write(store, minute(at, "q", pushed=pushed))
+    assert (await store.totals())["push_messages"] == 7
+    for table in ("history_queues", "history_workers"):
+        rows = await database.fetch(f"SELECT push_messages FROM queen.{table}")
+        assert [row[0] for row in rows] == [7]
+
+
+async def test_pops_of_queues_that_do_not_exist_share_a_row(
+    store: HistoryStore, database: asyncpg.Connection
+) -> None:
+    await database.execute("INSERT INTO queen.queues (name) VALUES ('there')")
+    at = NOW.replace(second=0, microsecond=0)
+    given = minute(at, "there", pushed=0)
+    (row,) = given.queues
+    none = dict.fromkeys(("push_requests", "pop_messages", "ack_requests", "transactions"), 0)
+    rows = [{**row, **none, "queue": queue, "pop_empty": 2} for queue in ("there", "a", "b", "c")]
+    pushed = {**row, **none, "queue": "deleted since", "push_requests": 1}
+    await _write(store, given._replace(queues=[*rows, pushed]))
+    found = await database.fetch(
+        'SELECT queue, pop_empty FROM queen.history_queues ORDER BY queue COLLATE "C"'
+    )
+    assert [row["queue"] for row in found] == ["", "deleted since", "there"]
+    assert found[0]["pop_empty"] == 6

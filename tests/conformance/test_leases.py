@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.conformance.shorthand import let_lease_run_out, next_of
@@ -179,3 +180,65 @@ async def test_seconds_must_be_a_sensible_number(api: Api, seconds: Any) -> None
     response = await api.http.post(path, json={"seconds": seconds})
     assert response.status_code == 400
     assert "seconds" in response.json()["error"]
+
+
+async def test_a_pop_says_when_its_lease_ends_and_may_choose_how_long_it_lasts(
+    api: Api, shared_database_url: str
+) -> None:
+    database = await asyncpg.connect(shared_database_url)
+    try:
+        for query, seconds in (
+            ({}, 30),
+            ({"leaseSeconds": 0}, 30),
+            ({"leaseSeconds": 86_400}, 86_400),
+        ):
+            queue = unique()
+            await api.configure(queue, leaseTime=30)
+            await api.push(queue, 1, partition="p")
+            await api.push(queue, 2, partition="q")
+            params = {"partitions": 2, "batch": 2, **query}
+            answer = (await api.http.get(f"/api/v1/pop/queue/{queue}", params=params)).json()
+            assert len(answer["messages"]) == 2
+            rows = await database.fetch(
+                "SELECT lease_expires_at, lease_expires_at - lease_acquired_at AS length"
+                " FROM queen.partition_consumers WHERE lease_id = $1",
+                uuid.UUID(answer["leaseId"]),
+            )
+            assert [row["length"] for row in rows] == [timedelta(seconds=seconds)] * 2
+            told = datetime.fromisoformat(answer["leaseExpiresAt"])
+            assert abs(told - min(row["lease_expires_at"] for row in rows)) < timedelta(
+                seconds=0.002
+            )
+    finally:
+        await database.close()
+
+
+async def test_what_is_acked_at_once_has_no_lease_that_ends(api: Api) -> None:
+    queue = unique()
+    await api.push(queue, 1)
+    path = f"/api/v1/pop/queue/{queue}?autoAck=true&leaseSeconds=5"
+    assert (await api.http.get(path)).json()["leaseExpiresAt"] is None
+
+
+@pytest.mark.parametrize("seconds", ["-1", "86401", "999999999999"])
+async def test_a_pop_cannot_ask_for_any_lease(api: Api, seconds: str) -> None:
+    response = await api.http.get(f"/api/v1/pop/queue/q?leaseSeconds={seconds}")
+    assert response.status_code == 400
+    assert seconds in response.json()["error"] and "86400" in response.json()["error"]
+
+
+async def test_leases_that_ran_out_are_counted_once(api: Api, shared_database_url: str) -> None:
+    queue = unique()
+    await api.push(queue, 1)
+    database = await asyncpg.connect(shared_database_url)
+    count = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM queen.expired_leases"
+    try:
+        before = await database.fetchval(count)
+        await api.pop(queue, leaseSeconds=1)
+        (message,) = await next_of(api, queue)
+        await api.ack(message)
+        await api.pop(queue)
+        # Others may have let leases run out meanwhile.
+        assert await database.fetchval(count) > before
+    finally:
+        await database.close()

@@ -14,7 +14,7 @@ MESSAGES = "/api/v1/messages"
 FIELDS = {
     "id", "transactionId", "partitionId", "queuePath", "queue", "partition", "namespace", "task",
     "status", "queueStatus", "busStatus", "traceId", "producerSub", "queuePriority", "createdAt",
-    "leaseExpiresAt",
+    "leaseExpiresAt", "seq",
 }  # fmt: skip
 
 
@@ -168,8 +168,8 @@ async def test_message_is_shown_with_payload_options_and_groups(api: Api) -> Non
     assert response.status_code == 200, response.text
     found = response.json()
     assert set(found) == FIELDS | {
-        "payload", "isEncrypted", "errorMessage", "retryCount", "queueConfig", "mode",
-        "consumerGroups",
+        "payload", "isEncrypted", "decryptionError", "errorMessage", "retryCount", "queueConfig",
+        "mode", "consumerGroups",
     }  # fmt: skip
     assert (found["payload"], found["isEncrypted"]) == ({"a": "ü"}, False)
     assert (found["errorMessage"], found["retryCount"]) == (None, 0)

@@ -39,6 +39,8 @@ SERIES = {
     "queen_pop_state_entries_total",
     "queen_pop_slot_busy_seconds_total",
     "queen_pop_slots",
+    "queen_call_slots",
+    "queen_db_wait_seconds",
     "queen_load_pressure",
     "queen_load_engaged",
     "queen_load_decisions_total",

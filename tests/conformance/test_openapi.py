@@ -14,10 +14,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from queenmq import __version__
-from queenmq.server.routes.table import all_specs
+from queenmq.server.dashboard.assets import load_dashboard
 from queenmq.server.routing.openapi import build_document
 from tests.support.broker import Api, unique
 from tests.support.openapi import Document, Judge
+from tests.support.routes import find_specs
 from tests.support.stream_calls import new_query, out, put
 
 NOWHERE = "00000000-0000-4000-8000-000000000000"
@@ -42,7 +43,7 @@ def test_the_schemas_are_schemas(document: Document) -> None:
 
 def test_a_broker_serves_every_route_of_the_table(document: Document) -> None:
     # What the broker was wired with, and what the table lists.
-    assert document == build_document(all_specs(), version=__version__)
+    assert document == build_document(find_specs(), version=__version__)
     operations = [one for path in document["paths"].values() for one in path.values()]
     assert len({one["operationId"] for one in operations}) == len(operations) > 60
     assert all(one["summary"] for one in operations)
@@ -60,6 +61,8 @@ async def _messages(api: Api, queue: str) -> Mapping[str, Any]:
     item = {"queue": queue, "payload": {"a": [1, None, 2.5]}, "transactionId": "a"}
     for _ in range(2):
         await _ok(await http.post("/api/v1/push", json={"items": [item, {"queue": queue}]}), 201)
+        keyed = {"items": [{"queue": queue}], "idempotencyKey": unique("key")}
+        await _ok(await http.post("/api/v1/push/once", json=keyed), 201)
     (first, *_) = (await _ok(await http.get(f"/api/v1/pop/queue/{queue}")))["messages"]
     await _ok(await http.post("/api/v1/ack", json=first))
     path = f"/api/v1/pop/queue/{queue}/partition/Default"
@@ -81,21 +84,31 @@ async def _inspection(api: Api, queue: str, message: Mapping[str, Any]) -> None:
     await _ok(await http.post("/api/v1/traces", json=trace), 201)
     for path in (
         f"traces/{place}", "traces/names", "traces/by-name/name", f"messages/{place}", "messages",
-        f"why/{queue}", "status", "status/analytics", "status/queues", f"status/queues/{queue}",
-        f"status/queues/{queue}/messages", "status/buffers", "resources/overview",
+        f"why/{queue}", "why", "status", "status/analytics", "status/queues",
+        f"status/queues/{queue}", f"status/queues/{queue}/messages", "status/buffers",
+        "resources/overview",
         "resources/queues", f"resources/queues/{queue}", "resources/namespaces", "resources/tasks",
         "consumer-groups", "consumer-groups/g", "consumer-groups/lagging?minLagSeconds=0",
         "operations", "operations/stats", "operations/aside", "analytics/retention",
-        "analytics/pipeline", "system/maintenance", "system/maintenance/pop",
+        "analytics/pipeline", "analytics/archive", "system/settings",
+        "system/maintenance", "system/maintenance/pop",
         "system/shared-state", "resources/partitions", "analytics/system-metrics",
         "analytics/worker-metrics", "analytics/queue-lag", "analytics/queue-ops",
-        "analytics/queue-parked-replicas", "analytics/postgres-stats",
+        "analytics/queue-parked-replicas", "analytics/postgres-stats", "dlq/errors",
+        f"resources/queues/{queue}/partitions", f"resources/queues/{queue}/partitions/Default",
+        f"consumer-groups/g/queues/{queue}/seek-preview?toEnd=true",
     ):  # fmt: skip
         await _ok(await http.get(f"/api/v1/{path}"))
+    for path in ("/", f"/dashboard/{load_dashboard().version}/main.js"):
+        assert (await http.get(path)).status_code == 200
     for path in ("/health", "/health/live", "/health/ready", "/metrics", "/metrics/prometheus"):
         await _ok(await http.get(path)) if "prom" not in path else await http.get(path)
     await _ok(await http.post("/api/v1/stats/refresh"))
     await _ok(await http.post("/api/v1/operations/retry"))
+    await _ok(await http.get("/api/v1/migration/status"))
+    await _ok(await http.post("/api/v1/migration/reset"))
+    nowhere = {"host": "127.0.0.1", "port": "1", "database": "d", "user": "u"}
+    await _ok(await http.post("/api/v1/migration/test-connection", json=nowhere))
     for path in ("system/maintenance", "system/maintenance/pop"):
         await _ok(await http.post(f"/api/v1/{path}", json={"enabled": False}))
 
@@ -105,6 +118,9 @@ async def _removal(api: Api, queue: str, message: Mapping[str, Any]) -> None:
     group = "/api/v1/consumer-groups/g"
     await _ok(await http.post(f"{group}/queues/{queue}/seek", json={"toEnd": True}))
     await _ok(await http.post(f"{group}/queues/{queue}/partitions/Default/seek"))
+    await _ok(await http.post(f"{group}/queues/{queue}/partitions/Default/release"))
+    for action in ("pause", "resume"):
+        await _ok(await http.post(f"{group}/{action}"))
     start = {"subscriptionTimestamp": "2030-01-31T12:00:00Z"}
     await _ok(await http.post(f"{group}/subscription", json=start))
     await api.push(queue, 1, transactionId="c")
@@ -161,6 +177,9 @@ ELSEWHERE = {
     "post_api_v1_operations_operation_id_retry",
     "post_api_v1_operations_operation_id_discard",
     "get_api_v1_analytics_pipeline_table",
+    # They need a second database; see tests/acceptance/test_database_move.py.
+    "post_api_v1_migration_start",
+    "post_api_v1_migration_validate",
 }
 
 

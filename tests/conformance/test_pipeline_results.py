@@ -144,3 +144,53 @@ async def test_the_client_asks_for_them(
         assert len((await queen.pipeline.list_runs(limit=5))["runs"]) == 1
         answer = await queen.pipeline.get_table("timeline", queue="orders")
         assert answer["rows"][0]["pushed"] == 4
+
+
+async def _push_on(database: asyncpg.Connection, queue: str, day: str, messages: int) -> None:
+    """Write a line of history: what was pushed in an hour of this day."""
+    columns = await database.fetch(
+        "SELECT attname, format_type(atttypid, NULL) LIKE 'timestamp%' AS is_time"
+        " FROM pg_attribute WHERE attrelid = 'queen.history_queues'::regclass AND attnum > 0"
+    )
+    row: dict[str, Any] = {one["attname"]: 0 for one in columns}
+    row |= {"step_minutes": 60, "at": f"{day}T10:00:00Z", "queue": queue, "worker": "w"}
+    await database.execute(
+        "INSERT INTO queen.history_queues"
+        " SELECT * FROM json_populate_record(NULL::queen.history_queues, $1)",
+        json.dumps(row | {"push_messages": messages}),
+    )
+
+
+async def test_days_are_archived_once_the_archive_has_passed_them(
+    api: Api, database: asyncpg.Connection
+) -> None:
+    path = "/api/v1/analytics/archive"
+    assert (await api.http.get(path)).json()["queues"] == []
+    for queue in ("done", "late", "never"):
+        await api.push(queue, 1)
+        await _push_on(database, queue, "2025-01-01", 10)
+    await _push_on(database, "done", "2025-01-02", 5)
+    # Hours count up to the last that was added up, which a worker says.
+    await database.execute(
+        "INSERT INTO queen.history_workers"
+        " SELECT (json_populate_record(NULL::queen.history_workers, (SELECT"
+        " json_object_agg(a.attname, CASE a.attname WHEN 'at' THEN '2025-01-03T00:00:00Z'"
+        " WHEN 'step_minutes' THEN '60' ELSE '0' END) FROM pg_attribute a"
+        " WHERE a.attrelid = 'queen.history_workers'::regclass AND a.attnum > 0))).*"
+    )
+    # `late` has a message that is not in the lake and was pushed in the middle of the first day.
+    await database.execute(
+        "UPDATE queen.messages m SET created_at = '2025-01-01T12:00:00Z'"
+        " FROM queen.queues q WHERE q.id = m.queue_id AND q.name = 'late'"
+    )
+    await database.execute(
+        "INSERT INTO queen.archive_positions (lake, queue_id, xid, location)"
+        " SELECT $1, q.id, CASE q.name WHEN 'late' THEN '3' ELSE pg_current_xact_id() END, '/lake'"
+        " FROM queen.queues q WHERE q.name <> 'never'",
+        uuid4(),
+    )
+    answer = (await api.http.get(path)).json()
+    queues = {one["queue"]: one["waitingSince"] for one in answer["queues"]}
+    assert queues == {"done": None, "late": "2025-01-01T12:00:00.000Z"}
+    days = {one["day"]: (one["pushed"], one["archived"]) for one in answer["days"]}
+    assert days["2025-01-01"] == (30, 10) and days["2025-01-02"] == (5, 5)

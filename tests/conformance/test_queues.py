@@ -27,6 +27,7 @@ DEFAULTS = {
     "encryptionEnabled": False,
     "maxWaitTimeSeconds": 0,
     "archiveBeforeDelete": False,
+    "partitionIdleSeconds": 2_592_000,
 }
 
 

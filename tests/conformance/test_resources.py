@@ -53,6 +53,8 @@ async def test_what_the_slowest_group_has_not_passed_is_pending(api: Api) -> Non
     await api.pop(queue, consumerGroup="slow", autoAck=True)
     totals = (await get(api, f"queues/{queue}"))["totals"]
     assert (totals["pending"], totals["completed"]) == (2, 1)
+    short = await get(api, f"queues/{queue}", partitions="false")
+    assert (short["totals"], short["partitions"]) == (totals, [])
 
 
 async def test_cleared_queue_holds_nothing(api: Api) -> None:

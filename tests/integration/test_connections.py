@@ -62,3 +62,13 @@ async def test_a_failed_call_takes_no_connection_away(pool: Database) -> None:
         with pytest.raises(QueenError):
             await pool.fetch("SELECT 1 / 0", priority=OperationType.PUSH)
     assert len(set(await asyncio.gather(_pid(pool), _pid(pool)))) == 2
+
+
+async def test_the_smallest_commit_is_timed_with_its_way_to_the_log(
+    pool: Database, database: asyncpg.Connection
+) -> None:
+    flushed = "SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')"
+    before = await database.fetchval(flushed)
+    assert await pool.time_commit() > 0
+    assert await database.fetchval(flushed) > before
+    assert pool.pool_use().in_use == 0

@@ -31,6 +31,7 @@ from queenmq.storage.embedded import (
     supervisor,
 )
 from queenmq.storage.embedded.binaries import Binaries, find_binaries
+from queenmq.storage.sql_files import load_queries
 from tests.support.embedded_server import (
     SOON_S,
     Broker,
@@ -113,6 +114,20 @@ class TestStartAndStop:
         server.start()
         await fetch_value(server.url, "CREATE EXTENSION pg_stat_statements")
         assert await fetch_value(server.url, "SELECT count(*) > 0 FROM pg_stat_statements")
+        # What the statistics of the API say of them: ours alone, and no password.
+        queries = load_queries("observation/postgres_stats")
+        assert await fetch_value(server.url, queries["has_statements"])
+        await fetch_value(server.url, "SELECT 'planted' AS \"queen.x\"")
+        await fetch_value(server.url, "CREATE ROLE \"queen.r\" PASSWORD 'planted'")
+        listed = queries["slow_statements"].rstrip(";")
+        text = await fetch_value(server.url, f"SELECT string_agg(l.query, '') FROM ({listed}) l")
+        assert '"queen.x"' in text and "planted" not in text
+
+    async def test_statements_are_not_counted_by_default(
+        self, shared_server: EmbeddedPostgres
+    ) -> None:
+        queries = load_queries("observation/postgres_stats")
+        assert await fetch_value(shared_server.url, queries["has_statements"]) is False
 
     async def test_rows_and_port_survive_a_restart(
         self, server: EmbeddedPostgres, data_dir: Path

@@ -90,7 +90,14 @@ async def _count(
     session: asyncpg.Connection, start: datetime, end: datetime, step_s: int, most: int = 100
 ) -> tuple[dict[datetime, int], bool]:
     rows = await session.fetch(
-        load_queries("status")["count_by_time"], None, None, None, start, end, step_s, most
+        load_queries("observation/status")["count_by_time"],
+        None,
+        None,
+        None,
+        start,
+        end,
+        step_s,
+        most,
     )
     return {row["starts_at"]: row["messages"] for row in rows}, any(row["is_cut"] for row in rows)
 

@@ -81,12 +81,12 @@ async def test_row_is_what_it_was_again(
     await _set(database, place, damage)
     assert await _damage(database_url)
     done = await _resync(database_url)
-    assert (done.partitions, done.looked_at, done.held) == (2, 2, 0)
+    assert (done.partitions, done.checked, done.held) == (2, 2, 0)
     assert done.created + done.repaired == 1
     query = "SELECT * FROM queen.partition_lookup ORDER BY partition_id"
     assert await database.fetch(query) == before
     assert await _damage(database_url) == {}
-    assert await _resync(database_url) == Resynced(partitions=2, looked_at=2)
+    assert await _resync(database_url) == Resynced(partitions=2, checked=2)
 
 
 async def test_missing_row_is_made_from_the_messages(
@@ -98,7 +98,7 @@ async def test_missing_row_is_made_from_the_messages(
     await database.execute("DELETE FROM queen.messages WHERE seq = 1")
     await database.execute("DELETE FROM queen.partition_lookup")
     done = await _resync(database_url)
-    assert done == Resynced(partitions=2, looked_at=2, created=2)
+    assert done == Resynced(partitions=2, checked=2, created=2)
     row = await lookup(database, full)
     assert row is not None and row.span == (2, 3)
     assert row[2:] == await newest(database, full)
@@ -168,7 +168,7 @@ async def test_messages_below_the_first_number_stay_dropped(
     (place,) = await ensure(database, unique())
     await push_all(database, place, *range(1, 6))
     await _set(database, place, "first_seq = 3")
-    assert await _resync(database_url) == Resynced(partitions=1, looked_at=1)
+    assert await _resync(database_url) == Resynced(partitions=1, checked=1)
     assert (await pop_one(database, place)).data == [3, 4, 5]
 
 
@@ -209,7 +209,7 @@ async def test_held_partition_is_left_out_and_all_others_are_repaired(
             "SELECT FROM queen.partition_lookup WHERE partition_id = $1 FOR UPDATE", places[4]
         )
         done = await _resync(database_url)
-        assert done == Resynced(partitions=9, looked_at=8, repaired=8, held=1)
+        assert done == Resynced(partitions=9, checked=8, repaired=8, held=1)
     assert await _damage(database_url) == {"lookup_behind": 1}
     assert (await _resync(database_url)).repaired == 1
     assert await _damage(database_url) == {}
@@ -222,8 +222,8 @@ async def test_more_partitions_than_a_slice_are_all_looked_at(
     await ensure(database, unique(), *(f"p{n}" for n in range(50)))
     await database.execute("DELETE FROM queen.partition_lookup")
     told: list[int] = []
-    done = await lookup_care.resync(database_url, lambda done: told.append(done.looked_at))
-    assert done == Resynced(partitions=50, looked_at=50, created=50)
+    done = await lookup_care.resync(database_url, lambda done: told.append(done.checked))
+    assert done == Resynced(partitions=50, checked=50, created=50)
     assert told == [7, 14, 21, 28, 35, 42, 49, 50]
 
 

@@ -270,7 +270,7 @@ async def test_documented_way_to_drop_the_trigger_breaks_no_push(
     connect: Connect,
     database_url: str,
 ) -> None:
-    statements = documented_sql("operations.md", "Taking the trigger away")
+    statements = documented_sql("operations.md", "Remove the insert trigger")
     queue, names = unique(), [f"p{number}" for number in range(4)]
     places = await ensure(database, queue, *names)
     operator = await connect()
@@ -310,7 +310,7 @@ async def test_what_is_inserted_without_the_trigger_is_caught_up_with_on_the_way
     database: asyncpg.Connection, database_url: str
 ) -> None:
     (place,) = await ensure(database, unique())
-    await database.execute(documented_sql("operations.md", "Taking the trigger away"))
+    await database.execute(documented_sql("operations.md", "Remove the insert trigger"))
     await insert(database, place, 1, 2)
     assert await _damage(database_url) == {"lookup_behind": 1}
     assert await migrate(database_url) == ["0004_pre_track_inserts", "track_inserts"]

@@ -17,7 +17,7 @@ from queenmq.storage.schema.first_token import store_token
 from queenmq.storage.schema.migrator import migrate
 from queenmq.storage.schema.roles import PARTS, make_roles
 from queenmq.storage.schema.vacuum_report import vacuum_report
-from queenmq.storage.stores.tokens import NewToken
+from queenmq.storage.stores.access.tokens import NewToken
 from tests.support.broker import running_broker
 from tests.support.shared_postgres import SharedPostgres
 

@@ -34,7 +34,7 @@ async def push(database: asyncpg.Connection, partition_id: UUID, count: int = 1)
     row = await database.fetchrow(
         CALLS["push_messages"],
         [partition_id], [1] * count, None, None, ["1"] * count, None, None,
-        [count], None, 0, False, False, None, False,
+        [count], None, 0, False, False, None, False, None, None, None,
     )  # fmt: skip
     return [UUID(text) for text in row["message_ids"]]
 
@@ -54,7 +54,7 @@ async def pop(
                 columns, (number, partition_id, group, batch, False, lease_id), strict=True
             ):
                 column.append(value)
-    found: list[Any] = await database.fetch(CALLS["pop_messages_batch"], *columns, None)
+    found: list[Any] = await database.fetch(CALLS["pop_messages_batch"], *columns, None, None)
     return found
 
 
@@ -129,7 +129,7 @@ class TestMessageIds:
         row = await database.fetchrow(
             CALLS["push_messages"],
             places, list(range(1, 51)), None, None, ["1"] * 50, None, None,
-            [50], None, 0, False, False, None, False,
+            [50], None, 0, False, False, None, False, None, None, None,
         )  # fmt: skip
         assert row["outcomes"] == "q" * 50
         assert len({text[:13] for text in row["message_ids"]}) == 1

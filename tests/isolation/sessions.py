@@ -114,7 +114,7 @@ async def push(
     lock_timeout_ms: int | None = None,
     queued: Sequence[UUID] | None = None,
     queue_max: int = 1_000,
-    looks_first: bool = False,
+    checks_operations_first: bool = False,
     is_accepted: bool = False,
 ) -> Pushed:
     """One push call, for one request."""
@@ -125,7 +125,7 @@ async def push(
         [len(items)],
         queued,
         queue_max,
-        looks_first,
+        checks_operations_first,
         is_accepted,
         lock_timeout_ms,
     )
@@ -206,6 +206,38 @@ async def ack(session: asyncpg.Connection, *acks: Ack) -> list[asyncpg.Record]:
         "SELECT * FROM queen.ack_messages($1, $2, $3, $4, $5, $6, false, NULL) ORDER BY ordinal",
         *ack_arguments(acks),
     )
+
+
+async def ack_completed(
+    session: asyncpg.Connection, *leases: Sequence[Ack]
+) -> list[dict[str, Any]]:
+    """One call that completes messages of leases, in order; a result per message, as ack has."""
+    row = await session.fetchrow(
+        "SELECT * FROM queen.ack_completed($1, $2, $3, $4, $5, 10000)",
+        [acks[0].partition_id for acks in leases],
+        [acks[0].group for acks in leases],
+        [acks[0].lease_id for acks in leases],
+        [len(acks) for acks in leases],
+        ["\n".join(ack.transaction_id for ack in acks) for acks in leases],
+    )
+    assert row is not None
+    whole = {place: at for at, place in enumerate(row["places"] or ())}
+    rest = iter(range(len(row["rest_errors"] or ())))
+    results = []
+    for place, acks in enumerate(leases, 1):
+        at = whole.get(place)
+        for _ in acks:
+            if at is not None:
+                names = row["queue_names"][at], row["partition_names"][at]
+                result = (None, *names, row["are_released"][at], row["have_more"][at])
+            else:
+                columns = ("errors", "queue_names", "partition_names", "released", "more")
+                one = next(rest)
+                result = tuple(row[f"rest_{column}"][one] for column in columns)
+            keys = ("error", "queue_name", "partition_name", "lease_released", "has_more")
+            found = dict(zip(keys, result, strict=True))
+            results.append({**found, "success": found["error"] is None, "dlq": False})
+    return results
 
 
 def acks_of(popped: Popped, *, group: str = QUEUE_MODE, status: str = "completed") -> list[Ack]:

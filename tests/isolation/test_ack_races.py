@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import asyncpg
 
@@ -12,6 +13,7 @@ from tests.isolation.sessions import (
     Connect,
     Want,
     ack,
+    ack_completed,
     acks_of,
     cursor,
     ensure,
@@ -250,3 +252,68 @@ async def test_ack_of_an_unknown_message_or_partition_harms_no_other_ack(
     popped = await pop_one(database, place)
     results = await ack(database, Ack(elsewhere, "x"), Ack(place, "no such id"), *acks_of(popped))
     assert [row["success"] for row in results] == [False, False, True]
+
+
+async def test_completed_lease_waits_for_a_take_over_and_is_then_refused(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    slow, quick = await connect(), await connect()
+    (place,) = await ensure(database, unique())
+    await push_all(database, place, 1)
+    old = await pop_one(slow, place)
+    await expire(database, place)
+    opened = quick.transaction()
+    await opened.start()
+    new = await pop_one(quick, place)
+    waiting = await start_blocked(database, slow, ack_completed(slow, acks_of(old)))
+    await opened.commit()
+    assert [row["error"] for row in await waiting] == ["Invalid or expired lease"]
+    row = await cursor(database, place)
+    assert row is not None and (row["cursor_seq"], row["lease_id"]) == (0, new.lease_id)
+
+
+async def test_completed_lease_waits_for_the_removal_of_one_of_its_messages(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    acker, remover = await connect(), await connect()
+    (place,) = await ensure(database, unique())
+    await push_all(database, place, 1, 2, 3)
+    popped = await pop_one(database, place)
+    middle = popped.messages[1]["transactionId"]
+    opened = remover.transaction()
+    await opened.start()
+    await remover.fetch("SELECT * FROM queen.delete_message($1, $2, 1000)", place, middle)
+    waiting = await start_blocked(database, acker, ack_completed(acker, acks_of(popped)))
+    await opened.commit()
+    errors = [row["error"] for row in await waiting]
+    assert errors == [None, "Message not found", None]
+    row = await cursor(database, place)
+    assert row is not None and (row["cursor_seq"], row["is_leased"]) == (3, False)
+
+
+async def test_completed_leases_of_many_sessions_never_wait_in_a_circle(
+    database: asyncpg.Connection, connect: Connect
+) -> None:
+    places = await ensure(database, unique(), *(f"p{number}" for number in range(8)))
+    sessions = [await connect() for _ in range(4)]
+    for turn in range(10):
+        for place in places:
+            await push_all(database, place, turn)
+        rows = await pop(database, *(Want([place]) for place in places))
+        leases = [acks_of(row) for row in rows]
+
+        async def settle(
+            number: int, session: asyncpg.Connection, leases: list[list[Ack]] = leases
+        ) -> list[Any]:
+            mine = list(leases)
+            random.Random(number).shuffle(mine)
+            return await ack_completed(session, *mine)
+
+        answers = await asyncio.gather(*(settle(*one) for one in enumerate(sessions, turn)))
+        assert all(row["success"] for answer in answers for row in answer)
+        for place in places:
+            row = await cursor(database, place)
+            assert row is not None and (row["cursor_seq"], row["total_consumed"]) == (
+                turn + 1,
+                turn + 1,
+            )

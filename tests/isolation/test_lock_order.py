@@ -140,8 +140,9 @@ class _Chaos:
         await self.session.execute(query, self.chance.choice(self.queues))
 
     async def purge_letters(self) -> None:
-        query = load_queries("letters")["purge_dead_letters"]
-        await self.session.fetch(query, self.chance.choice(self.queues), None, None, None, None, 3)
+        query = load_queries("dead_letters")["purge_dead_letters"]
+        queue = self.chance.choice(self.queues)
+        await self.session.fetch(query, queue, None, None, None, None, None, 3)
 
     async def run(self) -> None:
         steps = [self.push, self.pop, self.ack, self.transact, self.subscribe, self.ensure]

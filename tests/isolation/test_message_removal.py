@@ -65,8 +65,8 @@ async def _retry(
 
 
 async def _purge(session: asyncpg.Connection, queue: str) -> int:
-    query = load_queries("letters")["purge_dead_letters"]
-    row = await session.fetchrow(query, queue, None, None, None, None, 10)
+    query = load_queries("dead_letters")["purge_dead_letters"]
+    row = await session.fetchrow(query, queue, None, None, None, None, None, 10)
     assert row is not None
     count: int = row["purged"]
     return count

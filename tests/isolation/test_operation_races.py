@@ -102,7 +102,9 @@ async def test_a_push_that_looks_first_does_not_wait_for_the_row_of_a_partition_
         await holder.execute(
             "SELECT FROM queen.partition_lookup WHERE partition_id = $1 FOR NO KEY UPDATE", a
         )
-        pushed = await push(one, Item(a, 2), Item(b, "b"), looks_first=True, lock_timeout_ms=1)
+        pushed = await push(
+            one, Item(a, 2), Item(b, "b"), checks_operations_first=True, lock_timeout_ms=1
+        )
         assert pushed.outcomes == "bq"
         with pytest.raises(asyncpg.LockNotAvailableError):
             await push(one, Item(a, 3), Item(b, "b"), lock_timeout_ms=1)

@@ -28,7 +28,7 @@ def test_there_is_always_a_server_and_a_healthy_fresh_one_if_there_is_any(
     servers, now = make(strategy), 0.0
     for url, is_well, seconds in history:
         now += seconds
-        servers.succeeded(url) if is_well else servers.failed(url, now=now)
+        servers.note_success(url) if is_well else servers.note_failure(url, now=now)
     chosen = servers.choose(key, now=now, tried=tried)
     assert chosen in URLS
     fresh = [url for url in URLS if url not in tried] or URLS
@@ -42,7 +42,7 @@ def test_only_the_keys_of_a_server_that_failed_move(key: str, gone: str) -> None
     servers = make()
     before = servers.choose(key, now=0.0)
     assert servers.choose(key, now=0.0) == before
-    servers.failed(gone, now=0.0)
+    servers.note_failure(gone, now=0.0)
     after = servers.choose(key, now=0.5)
     assert after == before if before != gone else after != gone
     # Its time is over: the key comes home.
@@ -53,13 +53,13 @@ def test_only_the_keys_of_a_server_that_failed_move(key: str, gone: str) -> None
 def test_a_server_is_left_out_longer_each_time_but_not_for_ever(failures: int) -> None:
     servers, now, last = make(), 0.0, 0.0
     for _ in range(failures):
-        servers.failed(URLS[0], now=now)
+        servers.note_failure(URLS[0], now=now)
         out = next(
             s for s in (2.0**n for n in range(-1, 7)) if not servers.is_out(URLS[0], now=now + s)
         )
         assert last <= out <= 64.0
         last = out
-    servers.succeeded(URLS[0])
+    servers.note_success(URLS[0])
     assert not servers.is_out(URLS[0], now=now)
 
 

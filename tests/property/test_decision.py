@@ -8,6 +8,7 @@ from uuid import UUID
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.board.decision import Decision, Plan, Room, decide
 from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.intention import Intention
@@ -47,7 +48,7 @@ def pools(draw: st.DrawFn, *, broken: bool) -> list[Pool]:
     keys = st.tuples(st.sampled_from(SCOPES), st.sampled_from(["a", "b"]))
     made = [Pool(*key) for key in draw(st.lists(keys, unique=True, max_size=7))]
     for pool in made:
-        whys = st.one_of(st.none(), st.just("ready"), st.sampled_from("lwb"))
+        whys = st.one_of(st.none(), st.just("ready"), st.sampled_from(HoldReason))
         for number in draw(st.permutations(in_scope(pool.scope))):
             if (why := draw(whys)) == "ready":
                 pool.mark_ready(partition(number))
@@ -260,8 +261,8 @@ def test_the_reason_tells_what_is_in_the_way(world: World) -> None:
             case Decision.SKIP_PARTITION_UNAVAILABLE:
                 assert pool.is_specific
             case Decision.SKIP_LEASE_TAKEN:
-                assert pool.ready or pool.claims or "l" in whys
+                assert pool.ready or pool.claims or HoldReason.LEASE in whys
             case Decision.SKIP_WINDOW_BUFFER:
-                assert whys & {"w", "b"} and not pool.ready
+                assert whys & {HoldReason.TIME, HoldReason.BLOCKED} and not pool.ready
             case _:
                 raise AssertionError(f"{reason} is no reason to skip")

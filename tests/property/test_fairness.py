@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from queenmq.engine.pop.board.decision import Assignment, Room
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.requests import PartitionKey, Scope
-from tests.support.pops import AMPLE, OpenBoard, make_board, make_grant, make_resolved, submit
+from tests.support.pops import (
+    AMPLE,
+    OpenBoard,
+    make_board,
+    make_grant,
+    make_resolved,
+    partition,
+    submit,
+)
 
 PARTITIONS = range(6)
 GROUPS = ("a", "b")
@@ -190,7 +198,7 @@ def test_a_hot_partition_does_not_keep_cold_ones_from_being_served(
     pool = board.state.pools.get_or_add(Scope(QUEUE), GROUPS[0])
     order = data.draw(st.permutations(PARTITIONS))
     for number in order:
-        board.state.add_ready(pool, make_grant(number, "").partition_id)
+        board.state.add_ready(pool, partition(number))
     for turn in range(turns):
         submit(board, Scope(QUEUE), group=GROUPS[0], is_auto_ack=True)
         (one,) = board.plan(0).assignments
@@ -199,5 +207,5 @@ def test_a_hot_partition_does_not_keep_cold_ones_from_being_served(
         board.end([one])
         board.learn(one, [make_grant(partition_id.int, "granted", has_more=True)], 0)
         for _ in range(data.draw(st.integers(0, 2))):
-            board.state.add_ready(pool, make_grant(0, "").partition_id)
+            board.state.add_ready(pool, partition(0))
     assert sorted(served.values()) == list(PARTITIONS), "each one waits for the others once"

@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.machine import PopEvent
@@ -50,7 +51,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.ready.remove(partition_id)
         del self.pool.ready[partition_id]
         self.held.add(partition_id)
-        self.pool.hold(partition_id, "l", self.tick)
+        self.pool.hold(partition_id, HoldReason.LEASE, self.tick)
 
     @rule()
     def hold_ready(self) -> None:
@@ -106,7 +107,7 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def unsettled_are_the_latest(self) -> None:
         expected = [one for one in self.waiting if one.tick >= self.pool.resolved_tick]
-        assert self.pool.unsettled()[::-1] == expected
+        assert self.pool.not_looked_up()[::-1] == expected
 
     @invariant()
     def partitions_are_known(self) -> None:

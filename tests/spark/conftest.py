@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.feed import Feed
+from tests.support.s3_server import S3Port
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def s3_port() -> Iterator[S3Port]:
+    """A port for an S3 server, which the session and its workers know from the beginning."""
+    port = S3Port()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in port.environ.items():
+            patch.setenv(name, value)
+        yield port
+    port.close()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, s3_port: S3Port) -> Iterator[SparkSession]:
     """A session of two threads that lasts for the whole run."""
     import queenmq.spark
 
@@ -37,6 +49,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.local.dir": str(home / "local"),
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.session.timeZone": "UTC",
+            # Every query is new and has few rows: compiling it takes longer than running it. Single
+            # expressions are compiled all the same: Spark 4.3 cannot interpret every cast of files.
+            "spark.sql.codegen.wholeStage": "false",
         },
     )
     session.sparkContext.setLogLevel("ERROR")

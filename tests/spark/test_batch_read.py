@@ -48,7 +48,8 @@ def test_every_column_is_what_the_table_holds(read: Read, feed: Feed) -> None:
         "message_id": stored["id"],
         "transaction_id": "order-1",
         "trace_id": TRACE,
-        "payload": json.dumps({"n": [1, "ö"]}),
+        # It says that it is encrypted, and there is no key.
+        "payload": None,
         "created_at": stored["created_at"].replace(tzinfo=None),
         "producer_sub": "till",
         "is_encrypted": True,

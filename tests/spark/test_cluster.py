@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.archive import archived, live
 from tests.support.feed import Feed
+from tests.support.spark_processes import CLUSTER
 
-#: Two executors of a core each. Spark has it for its own tests: a driver, a master and workers.
-CLUSTER = "local-cluster[2,1,1024]"
 ROWS = 3_000
 
 

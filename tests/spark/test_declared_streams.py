@@ -315,13 +315,13 @@ def test_a_checkpoint_is_for_one_definition(run: Run, feed: Feed) -> None:
     run(plain().replace("[source]", 'trigger = "5 seconds"\n[source]\nmax_messages = 7'))
 
 
-class Told:
+class MetricFamily:
     """A progress that keeps what it was told."""
 
     def __init__(self) -> None:
         self.last = ""
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+    def report(self, what: str, done: int | None = None, total: int | None = None) -> None:
         self.last = what
 
 
@@ -331,7 +331,7 @@ def test_a_stream_that_runs_on_names_what_it_waits_for_and_stops_when_told(
     file = tmp_path / "filter.toml"
     text = (EXAMPLES / file.name).read_text()
     file.write_text(text.replace("[source]", '[source]\nopen_transaction_warning = "0 s"'))
-    job, told = StreamJob(load_definition(file), file.name, database_url), Told()
+    job, told = StreamJob(load_definition(file), file.name, database_url), MetricFamily()
     feed.push("orders", {"customer": "c1", "total": 1000})
     held = feed.begin(server_settings={"application_name": "slow-report"})
     held.push("orders", {"customer": "c1", "total": 2000})

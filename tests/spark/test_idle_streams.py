@@ -73,7 +73,7 @@ def test_an_idle_stream_sends_one_statement_at_a_time(
     feed.push("orders", partition="other")
     assert reader.latestOffset(end, ALL) == end
     assert len(asked) == 6
-    monkeypatch.setattr(idle, "LOOK_MS", 0)
+    monkeypatch.setattr(idle, "POLL_MS", 0)
     assert reader.latestOffset(end, ALL) == end
     assert len(asked) > 8, "a look at everything, now and then"
 

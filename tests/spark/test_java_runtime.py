@@ -28,6 +28,7 @@ def test_the_shim_starts_what_the_shipped_java_refuses() -> None:
     subprocess.run([program, *command], capture_output=True, check=True)
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_spark_runs_without_a_java_of_the_machine(tmp_path: Path) -> None:
     programs = tmp_path / "bin"

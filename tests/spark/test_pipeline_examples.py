@@ -57,3 +57,9 @@ def test_every_example_of_a_job_works(
         "large-orders": 3,
     }
     assert "<svg" in Path("report.html").read_text()
+
+
+def test_the_quick_start_of_the_guide_is_made_of_these_examples() -> None:
+    guide = (ROOT / "docs" / "spark.md").read_text()
+    lines = guide.partition("```sh\n")[2].partition("```")[0].splitlines()
+    assert lines and set(lines) <= {example.line for example in examples()}

@@ -375,7 +375,7 @@ def test_the_lag_of_a_stream_that_is_held_up_grows(
     make: Maker, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_reader, "PUBLISH_AGAIN_MS", 0)
-    monkeypatch.setattr(idle, "LOOK_MS", 0)
+    monkeypatch.setattr(idle, "POLL_MS", 0)
     feed.push("orders")
     reader = make(consumerGroup="lake", openTransactionWarningSeconds="0")
     end = reader.latestOffset(reader.initialOffset(), ALL)

@@ -24,6 +24,7 @@ from queenmq.engine.requests import (
     Resolved,
     Scope,
 )
+from queenmq.storage.stores.outcomes import decode_holds, decode_pop
 
 #: New messages from which on a look-up searches the whole scope.
 FRESH_MAX = 10
@@ -167,7 +168,7 @@ class ModelDatabase:
             is_complete=len(ready) <= limit and len(held) <= 5 * limit,
             partition_ids=ready[:limit],
             held_ids=[one for one, _ in held[: 5 * limit]],
-            held_whys="".join(why for _, why in held[: 5 * limit]),
+            held_whys=decode_holds("".join(why for _, why in held[: 5 * limit])),
             next_due_ms=None,
             horizon=str(self.horizon),
         )
@@ -187,7 +188,7 @@ class ModelDatabase:
             is_filled=len(ready) >= limit,
             partition_ids=ready,
             held_ids=[one for one, _ in held],
-            held_whys="".join(why for _, why in held),
+            held_whys=decode_holds("".join(why for _, why in held)),
             next_due_ms=None,
             last_id=last_id,
         )
@@ -310,6 +311,6 @@ def _answer(candidate: PopCandidate, outcome: str, **facts: Any) -> PopGrant:
     return PopGrant(
         candidate.request,
         candidate.partition_id,
-        outcome,
+        decode_pop(outcome),
         **{name: given.get(name) for name in PopGrant._fields[3:]},
     )

@@ -47,7 +47,7 @@ async def push_requests(
     *requests: Sequence[RawItem],
     queued: Sequence[UUID] | None = None,
     queue_max: int | None = 1_000,
-    looks_first: bool = False,
+    checks_operations_first: bool = False,
     is_accepted: bool = False,
 ) -> Answered:
     """Several requests in one call."""
@@ -66,7 +66,7 @@ async def push_requests(
         [len(request) for request in requests],
         queued,
         queue_max,
-        looks_first,
+        checks_operations_first,
         is_accepted,
     )
     assert row is not None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from queenmq.engine.outcomes import PopOutcome
 from queenmq.engine.pop.board.actions import (
     Action,
     Answer,
@@ -100,6 +101,7 @@ class PopSimulation:
         #: What was there for an impatient pop from its arrival until now.
         self._there: dict[Intention, set[UUID]] = {}
         self._tried: dict[int, tuple[str, list[UUID]]] = {}
+        self._paused: set[str] = set()
         self.answered = 0
         self.delivered = 0
         self._happenings = self._weighted(
@@ -112,6 +114,7 @@ class PopSimulation:
             (self._answer_call, 22),
             (self._fail_call, 1),
             (self._pass_time, 8),
+            (self._pause_or_resume, 1),
             (self._turn, 14),
         )
 
@@ -163,7 +166,8 @@ class PopSimulation:
         wait_ms = request.wait_ms
         self._inside[intention] = None if wait_ms is None else self.now + wait_ms
         if wait_ms is None:
-            self._there[intention] = self._deliverable(request)
+            is_paused = request.consumer_group in self._paused
+            self._there[intention] = set() if is_paused else self._deliverable(request)
         self._carry_out(self.board.arrived(intention, self.now))
 
     def _leave(self) -> None:
@@ -225,6 +229,18 @@ class PopSimulation:
             self.board.due(self.now)
             self._turn()
 
+    def _pause_or_resume(self) -> None:
+        group = self._random.choice(GROUPS)
+        is_paused = group not in self._paused
+        self._paused ^= {group}
+        if is_paused:
+            # Who may not wait is sent away, whatever there is.
+            for intention, there in self._there.items():
+                if intention.request.consumer_group == group:
+                    there.clear()
+        self._carry_out(self.board.group_paused(group, is_paused, self.now))
+        self._turn()
+
     def _turn(self) -> None:
         self._carry_out(self.board.turn(self.now, free_slots=SLOTS - self._busy_slots))
 
@@ -275,6 +291,8 @@ class PopSimulation:
         pairs = [(one.partition_id, one.consumer_group) for one in candidates]
         assert len(set(pairs)) == len(pairs), "a call tries a partition twice for one group"
         assert taken.isdisjoint(wanted), "a partition is in two calls"
+        served = {one.pool.consumer_group for one in action.assignments}
+        assert served.isdisjoint(self._paused), "a paused group is served"
         for one in action.assignments:
             self._tried[one.intention.number] = (one.pool.consumer_group, one.partition_ids)
         self._busy_slots += 1
@@ -308,7 +326,9 @@ class PopSimulation:
 
     def _fetch(self, action: Fetch) -> None:
         def act() -> list[PopGrant]:
-            return [one._replace(outcome="granted", message_count=1) for one in action.leased]
+            return [
+                one._replace(outcome=PopOutcome.GRANTED, message_count=1) for one in action.leased
+            ]
 
         def report(read: list[PopGrant]) -> None:
             self._carry_out(self.board.fetched(action, read, self.now))
@@ -402,10 +422,14 @@ class PopSimulation:
         while self._calls:
             self._end_call(self._calls[0])
         for pool in self.board._state.pools:
-            assert not (pool.waiting_count and pool.ready), f"nobody has woken {pool.key}"
+            is_idle = pool.waiting_count and pool.ready
+            assert not is_idle or pool.consumer_group in self._paused, f"{pool.key} sleeps on"
 
     def _finish(self) -> None:
         """From now on all goes well; then each pop that can be served has been."""
+        for group in sorted(self._paused):
+            self._paused.discard(group)
+            self._carry_out(self.board.group_paused(group, False, self.now))
         for _ in range(100):
             while self._calls:
                 self._end_call(self._calls[0])

@@ -14,7 +14,7 @@ from hypothesis import note
 from queenmq.engine import catalogue
 from queenmq.engine.ack import leases as lease_service
 from queenmq.engine.ack.leases import LeaseService
-from queenmq.engine.calls import lanes
+from queenmq.engine.calls import lock_queues
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.pop import calls as pop_calls
 from queenmq.engine.pop import desk as pop_desk
@@ -54,7 +54,7 @@ LIMITS = PopLimits(
 )
 LEASE_MS = 700
 #: Whoever reads the clock.
-MODULES = (catalogue, lanes, lease_service, pop_calls, pop_desk, pop_service, preflight)
+MODULES = (catalogue, lock_queues, lease_service, pop_calls, pop_desk, pop_service, preflight)
 
 
 class Story:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.board.board import BoardLimits, PopBoard
 from queenmq.engine.pop.board.decision import Assignment, Plan, Room
 from queenmq.engine.pop.board.look_up import LookUp
@@ -24,6 +25,7 @@ from queenmq.engine.requests import (
     Scope,
 )
 from queenmq.metrics.registry import Registry
+from queenmq.storage.stores.outcomes import decode_pop
 
 GROUP = "billing"
 ORDERS = Scope("orders")
@@ -182,25 +184,25 @@ def make_grant(
 ) -> PopGrant:
     """What a call says of one candidate."""
     nothing = [None] * (len(PopGrant._fields) - 6)
-    return PopGrant(1, partition(number), outcome, None, has_more, due_ms, *nothing)
+    return PopGrant(1, partition(number), decode_pop(outcome), None, has_more, due_ms, *nothing)
 
 
 def make_resolved(
     *ready: int,
-    held: dict[int, str] | None = None,
+    held: dict[int, HoldReason] | None = None,
     horizon: str = "100",
     is_complete: bool = True,
     is_found: bool = True,
     next_due_ms: float | None = None,
 ) -> Resolved:
-    """What a look-up says of one place; held has a letter for each partition."""
+    """What a look-up says of one place."""
     held = held or {}
     return Resolved(
         is_found=is_found,
         is_complete=is_complete,
         partition_ids=[partition(number) for number in ready],
         held_ids=[partition(number) for number in held],
-        held_whys="".join(held.values()),
+        held_whys=list(held.values()),
         next_due_ms=next_due_ms,
         horizon=horizon,
     )

@@ -50,14 +50,14 @@ def make_next_release(home: Path) -> Path:
     functions, calls = sql / "functions", sql / "queries" / "calls.sql"
     _edit(
         functions / "push/push_messages.sql",
-        "(p_are_ids_new boolean DEFAULT false),",
+        r"(p_origins uuid\[\] DEFAULT NULL),",
         r"\1, p_note text DEFAULT NULL,",
     )
     _edit(calls, r"(queen\.push_messages\([^)]*)\)", r"\1, 'note')")
     _edit(
         functions / "pop/pop_messages_batch.sql",
-        "(p_apart_count integer) DEFAULT NULL",
-        r"\1, p_note text",
+        r"(p_apart_count integer) DEFAULT NULL,\s+(p_lease_seconds integer\[\]) DEFAULT NULL",
+        r"\1, \2, p_note text",
     )
     _edit(calls, r"(queen\.pop_messages_batch\([^)]*)\)", r"\1, 'note')")
     acks = functions / "ack/settle_messages.sql"

@@ -13,7 +13,7 @@ import httpx
 
 from tests.support.broker import SOON_S, BrokerProcess
 from tests.support.own_postgres import OwnPostgres
-from tests.support.soak_driver import SOURCE, SoakDriver
+from tests.support.soak_driver import SOURCE, SoakArchive, SoakDriver
 from tests.support.waiting import wait_until
 
 SECONDS = int(os.environ.get("QUEEN_TEST_SOAK_SECONDS", "60"))
@@ -25,32 +25,45 @@ _ITEMS, _PRODUCERS = 25, 8
 #: Of the last run, which has to write what is left.
 END_S = 900
 #: What takes longest to come back is killed least.
-_VICTIMS = ("executor", "executor", "executor", "broker", "server", "driver")
+_VICTIMS = ("executor", "executor", "executor", "broker", "server", "driver", "archive")
 
 
 class World:
     """All that is killed, and started again."""
 
-    def __init__(self, server: OwnPostgres, checkpoint: Path, chance: random.Random) -> None:
+    def __init__(self, server: OwnPostgres, home: Path, chance: random.Random) -> None:
         self._server = server
-        self._checkpoint = checkpoint
+        self._checkpoint = home / "checkpoint"
+        self.lake = home / "lake"
         self._chance = chance
         self.kills: Counter[str] = Counter()
         #: Each kind has its turn, in an order of the seed.
         self._deck: list[str] = []
         self.broker = self._started_broker()
         self._start_driver()
+        self._start_archive()
 
     def _start_driver(self) -> None:
-        self._commits_before = self._commits()
+        self._commits_before = self.commits()
         self.driver = SoakDriver(self._server.url, self._checkpoint)
 
-    def _commits(self) -> int:
+    def _start_archive(self) -> None:
+        self._versions_before = self._versions()
+        self.archive = SoakArchive(self._server.url, self.lake)
+
+    def _versions(self) -> int:
+        """Return how many versions the lake has."""
+        return len(list(self.lake.glob("messages/_delta_log/*.json")))
+
+    def commits(self) -> int:
         """How many batches Spark has noted."""
         return len(list(self._checkpoint.glob("commits/[0-9]*")))
 
     def _started_broker(self) -> BrokerProcess:
-        return BrokerProcess(["--log-level", "error", "--database-url", self._server.url])
+        return BrokerProcess(
+            ["--log-level", "error", "--database-url", self._server.url],
+            environ={"QUEEN_RETENTION_INTERVAL_S": "2"},
+        )
 
     def kill_one(self) -> None:
         """Kill something, and let it start again."""
@@ -66,19 +79,30 @@ class World:
         elif what == "server":
             self._server.kill()
             self._server.start()
-        elif self._commits() == self._commits_before:
-            # It has done nothing yet, and would never do if it were killed again and again.
+        elif what == "archive":
+            if self._versions() == self._versions_before:
+                # It has done nothing yet, and would never do if it were killed again and again.
+                return
+            self.archive.kill()
+        elif self.commits() == self._commits_before:
             return
         else:
             self.driver.kill()
         self.kills[what] += 1
+
+    def restart_ended(self) -> None:
+        """Start again what was killed, or has ended because of what was."""
         if self.driver.is_done():
             self.driver.kill()
             self._start_driver()
+        if self.archive.is_done():
+            self.archive.kill()
+            self._start_archive()
 
     def finish(self) -> None:
-        """Let a last driver write what is left."""
+        """Let a last driver write what is left, and end the archive."""
         self.driver.kill()
+        self.archive.kill()
         last = SoakDriver(self._server.url, self._checkpoint, is_once=True)
         try:
             wait_until(last.is_done, timeout_s=END_S, what="the stream to end")
@@ -88,6 +112,7 @@ class World:
 
     def close(self) -> None:
         self.driver.kill()
+        self.archive.kill()
         if self.broker.process.poll() is None:
             self.broker.kill()
 
@@ -136,4 +161,5 @@ async def load(world: World, pushed: Counter[str], chance: random.Random) -> Non
     while time.monotonic() < until:
         await asyncio.sleep(chance.uniform(2, 8))
         await asyncio.to_thread(world.kill_one)
+        await asyncio.to_thread(world.restart_ended)
     await asyncio.gather(*tasks)

@@ -22,9 +22,9 @@ from queenmq.server import app
 from queenmq.server.answers import error_responses
 from queenmq.server.edge import answers as edge_answers
 from queenmq.server.edge import machine
-from queenmq.server.routes.table import all_specs
 from queenmq.server.routing.openapi import build_document
 from queenmq.settings import Settings
+from tests.support.routes import find_specs
 from tests.tidy.repo import ROOT, assert_none, parse, read_bytes, select_files
 
 SRC = "src/queenmq/"
@@ -39,6 +39,8 @@ CODE_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 HEADING = re.compile(r"^#+ (.+)$", re.M)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
+#: Words that hide who acts. Name the broker, the client, another session, an operator.
+VAGUE = re.compile(r"\b(?:somebody|someone|whoever|anybody|everybody)\b", re.I)
 
 
 def read(name: str) -> str:
@@ -89,6 +91,22 @@ def test_the_row_of_a_setting_is_right(field: Any) -> None:
     assert cells[4].endswith(".")
 
 
+# Logs.
+
+
+def test_every_event_of_the_log_is_documented() -> None:
+    pages = {"client": "docs/client.md", "spark": "docs/spark.md"}
+    offences, seen = [], 0
+    for file in select_files(under=SRC, suffix=".py"):
+        page = pages.get(file.removeprefix(SRC).split("/")[0], "docs/operations.md")
+        for event in re.findall(r'"event": "(\w+)"', read(file)):
+            seen += 1
+            if f"`{event}`" not in read(page):
+                offences.append(f"{page}: {event}")
+    assert seen > 50
+    assert_none(offences, rule="every event has a row")
+
+
 # The HTTP API.
 
 
@@ -101,8 +119,8 @@ def nameless(routes: set[str]) -> set[str]:
 
 
 def test_every_route_is_on_the_api_page_and_no_other() -> None:
-    served = {f"{spec.method} {spec.public_path}" for spec in all_specs()}
-    assert len(served) == len(all_specs()) > 60
+    served = {f"{spec.method} {spec.public_path}" for spec in find_specs()}
+    assert len(served) == len(find_specs()) > 60
     assert_none(
         differences(nameless(api_headings()), nameless(served)),
         rule="docs/api.md lists the routes",
@@ -127,7 +145,7 @@ def words_of(text: str) -> set[str]:
 
 def test_every_field_of_the_wire_is_on_the_api_page() -> None:
     words = words_of(read("docs/api.md"))
-    document = build_document(all_specs(), version="0")
+    document = build_document(find_specs(), version="0")
     schemas = document["components"]["schemas"]
     assert len(schemas) > 100
     assert_none(
@@ -144,7 +162,7 @@ def test_every_field_of_the_wire_is_on_the_api_page() -> None:
 def test_every_query_parameter_is_in_the_section_of_its_route() -> None:
     sections = api_sections()
     offences = []
-    for spec in all_specs():
+    for spec in find_specs():
         (name,) = nameless({f"{spec.method} {spec.public_path}"})
         known = words_of(sections[name])
         if name.startswith("GET /api/v1/pop"):
@@ -155,7 +173,7 @@ def test_every_query_parameter_is_in_the_section_of_its_route() -> None:
 
 
 def test_every_struct_of_the_wire_is_part_of_the_api() -> None:
-    schemas = build_document(all_specs(), version="0")["components"]["schemas"]
+    schemas = build_document(find_specs(), version="0")["components"]["schemas"]
     structs = {
         name
         for name, value in vars(wire).items()
@@ -257,7 +275,7 @@ def test_every_sqlstate_of_ours_is_documented_and_raised() -> None:
 
 
 def test_the_tree_lists_the_modules_on_disk() -> None:
-    blocks = [text for _, text in CODE_BLOCK.findall(read("docs/architecture.md"))]
+    blocks = [text for _, text in CODE_BLOCK.findall(read("docs/modules.md"))]
     (tree,) = [text for text in blocks if re.search(r"^\w+/\w+\.py {2,}\S", text, re.M)]
     lines = [line.split(maxsplit=1) for line in tree.splitlines()]
     assert_none((" ".join(line) for line in lines if len(line) != 2), rule="a path and its purpose")
@@ -265,7 +283,7 @@ def test_the_tree_lists_the_modules_on_disk() -> None:
     assert len(listed) == len(set(listed)), "a module stands there twice"
     on_disk = {name.removeprefix(SRC) for name in select_files(under=SRC, suffix=".py")}
     modules = {name for name in on_disk if not name.endswith("__init__.py")}
-    assert_none(differences(set(listed), modules), rule="docs/architecture.md lists src/queenmq")
+    assert_none(differences(set(listed), modules), rule="docs/modules.md lists src/queenmq")
 
 
 def defined_names() -> set[str]:
@@ -360,10 +378,24 @@ def test_every_queen_command_exists_with_its_flags() -> None:
 
 
 def test_every_make_target_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.M))
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.M))
     named = {(page, words[0]) for page, words in shell_commands("make")}
     assert len(named) > 5
     assert_none((f"{p}: make {t}" for p, t in named if t not in targets), rule="the target exists")
+
+
+def test_pages_name_who_acts() -> None:
+    # The tree of modules repeats what their docstrings say.
+    pages = [page for page in PAGES if page != "docs/modules.md"]
+    assert_none(
+        (
+            f"{page}:{number}: {found.group()}"
+            for page in pages
+            for number, line in enumerate(read(page).splitlines(), start=1)
+            for found in VAGUE.finditer(line)
+        ),
+        rule="a sentence names who acts",
+    )
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if Path(page).parts[0] == "docs"])

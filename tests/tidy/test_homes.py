@@ -49,7 +49,7 @@ HOMES = {
             SRC + "cli/demo/traffic.py",
             SRC + "client/http/retry.py",
             # Nobody announces that a row lock has gone.
-            SRC + "engine/calls/lanes.py",
+            SRC + "engine/calls/lock_queues.py",
             SRC + "engine/queued_pushes/processor.py",
             SRC + "engine/pop/calls.py",
             # One sweep for the time limits of all connections.
@@ -61,7 +61,15 @@ HOMES = {
             # A turn of the loop, and between two looks at the other hosts.
             SRC + "storage/connection/database.py",
             SRC + "storage/connection/outage.py",
+            # Between two looks at files, which nobody announces to change.
+            SRC + "server/tls/certificates.py",
+            # Between two batches, so that pushes and pops come first.
+            SRC + "storage/schema/reencryption.py",
             # Between two removals, so that pushes stay as fast as they are.
+            SRC + "services/idle_partitions.py",
+            # Brokers look at the switches once a second; between two notes of a move's progress.
+            SRC + "storage/moving/mover.py",
+            SRC + "server/routes/admin/moving.py",
             SRC + "services/retention.py",
             SRC + "services/runner.py",
             SRC + "storage/connection/wake_listener.py",
@@ -90,11 +98,13 @@ STATEMENT = re.compile(
 
 #: The engine's modules that may wait and do I/O. Every other one decides, from its arguments alone.
 ENGINE_SHELLS = {
+    "ack/entry",
     "ack/leases",
     "ack/service",
     "calls/dispatcher",
-    "calls/laned_calls",
-    "calls/lanes",
+    "calls/batched_calls",
+    "calls/lock_queues",
+    "calls/pace",
     "catalogue",
     "load/manager",
     "maintenance",

@@ -51,6 +51,20 @@ class TestPrecedence:
     def test_a_flag_that_was_not_given_beats_nothing(self) -> None:
         assert load({"port": None}, environ={"QUEEN_PORT": "2"}).port == 2
 
+    def test_each_setting_has_an_origin(self, write_config: Any) -> None:
+        path = write_config("port = 1\nhost = 'h'\ndb_pool_size = 9")
+        environ = {"QUEEN_HOST": "e", "JWT_SECRET": "s", "QUEEN_WORKERS": "", "NUM_WORKERS": "3"}
+        found = settings.find_origins(
+            {"port": "2", "log_level": None}, config=path, environ=environ
+        )
+        assert found == {
+            "port": "flag",
+            "host": "environment",
+            "jwt_secret": "environment",
+            "workers": "environment",
+            "db_pool_size": "file",
+        }
+
     def test_each_setting_is_decided_by_itself(self, write_config: Any) -> None:
         config = write_config('port = 1\nhost = "a"\nworkers = 2')
         found = load({"port": "3"}, config=config, environ={"QUEEN_HOST": "b"})
@@ -168,7 +182,9 @@ class TestUnknownVariables:
 
 
 POLL_ALIASES = {
-    variable: name for variable, name in settings.ALIASES.items() if not variable.startswith("JWT_")
+    variable: name
+    for variable, name in settings.ALIASES.items()
+    if variable.startswith("SMART_POLL_")
 }
 
 
@@ -231,6 +247,14 @@ class TestOtherNames:
     def test_a_bad_value_is_named_as_it_was_given(self, variable: str) -> None:
         assert refusal(environ={variable: "0"}).startswith(f"{variable} cannot be '0'; use ")
 
+    @pytest.mark.parametrize(("text", "value"), [("false", False), ("true", True)])
+    def test_the_switch_of_the_state_machine_is_read(self, text: str, value: bool) -> None:
+        assert load(environ={"USE_POP_STATE_MACHINE": text}).enable_pop_batching is value
+
+    def test_the_collector_has_the_name_that_opentelemetry_gives_it(self) -> None:
+        url = "http://collector:4318/v1/traces"
+        assert load(environ={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": url}).otlp_endpoint == url
+
     def test_nothing_else_without_our_prefix_is_read(self) -> None:
         environ = {"SMART_POLL_MAX_INTERVAL": "5", "POP_SLOTS": "3", "ENABLE_POP_BATCHING": "0"}
         assert load(environ=environ) == Settings()
@@ -241,6 +265,7 @@ class TestPopSettings:
         found = load(environ={})
         assert (found.enable_pop_batching, found.enable_pending_check) == (True, True)
         assert (found.pop_slots, found.pop_apart_count) == (0, 1_000)
+        assert (found.push_calls_max, found.ack_calls_max) == (0, 0)
         assert (found.pop_candidates_max, found.pop_messages_max) == (256, 20_000)
         assert (found.smart_poll_min_interval_ms, found.smart_poll_max_interval_ms) == (100, 1_000)
         assert found.smart_poll_listening_interval_ms == 5_000
@@ -320,6 +345,8 @@ class TestRefusals:
             ("retention_interval_s", "86401"),
             ("push_rows_max", "0"),
             ("push_wait_ms", str(2**31)),
+            ("push_calls_max", "-1"),
+            ("ack_calls_max", "65"),
             ("pop_slots", "-1"),
             ("pop_slots", "65"),
             ("pop_apart_count", "0"),

@@ -26,7 +26,7 @@ class ClaimNames:
 
 
 def _is_storable(text: str) -> bool:
-    """Whether PostgreSQL can store the text: no NUL, no half of a surrogate pair."""
+    """Return whether PostgreSQL can store the text: no NUL, no half of a surrogate pair."""
     try:
         return b"\x00" not in text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Whether a caller may do what a route does. Raises what the answer says; returns nothing."""
+"""Decides whether a caller may use a route. Raises the refusal, or returns nothing."""
 
 from __future__ import annotations
 

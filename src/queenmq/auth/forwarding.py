@@ -23,7 +23,7 @@ class ForwardRules:
     role_names: Mapping[str, Role] | None = None
 
     def trusts(self, address: str) -> bool:
-        """Whether requests from this address come from a trusted proxy."""
+        """Return whether requests from this address come from a trusted proxy."""
         if not self.proxies:
             return False
         try:
@@ -54,7 +54,7 @@ def parse_networks(text: str) -> tuple[Network, ...]:
 def read_user(
     rules: ForwardRules, headers: Sequence[tuple[bytes, bytes]], address: str
 ) -> Identity | None:
-    """Return the user that a trusted proxy has logged in; None when there is none."""
+    """Return the user that a trusted proxy has logged in, or None when there is none."""
     if not rules.trusts(address):
         return None
     users = [value for name, value in headers if name == rules.user_header]
@@ -94,7 +94,7 @@ def client_address(
 
 
 def is_secure(rules: ForwardRules, headers: Sequence[tuple[bytes, bytes]], address: str) -> bool:
-    """Whether a trusted proxy says that its client came by https."""
+    """Return whether a trusted proxy says that its client came by https."""
     if not rules.trusts(address):
         return False
     return any(

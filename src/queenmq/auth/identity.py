@@ -1,4 +1,4 @@
-"""Who sends a request: a subject, a role, and grants that narrow the role."""
+"""The caller of a request: a subject, a role, and grants that narrow the role."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from queenmq.auth.patterns import NamePatterns
 
 
 class Role(enum.IntEnum):
-    """What a caller may do. Each role includes those before it."""
+    """The rights of a caller. Each role includes those before it."""
 
     READ_ONLY = 1
     READ_WRITE = 2
@@ -25,22 +25,22 @@ ROLES = {role.label: role for role in Role}
 
 
 class Verb(enum.StrEnum):
-    """What a token that is limited to verbs may do with its queues."""
+    """An action that a limited token may take on its queues."""
 
     PUSH = "push"
-    #: Take, settle and read messages.
+    #: Pop, ack and read messages.
     POP = "pop"
     #: Configure, delete, seek and repair.
     ADMIN = "admin"
 
 
 class Kind(enum.StrEnum):
-    """How a caller was recognised."""
+    """The way in which a caller was recognised."""
 
     ANONYMOUS = "anonymous"
     STRANGER = "stranger"
     JWT = "jwt"
-    TOKEN = "token"
+    TOKEN = "token"  # noqa: S105 - the name of a kind
     SESSION = "session"
     PROXY = "proxy"
 
@@ -85,25 +85,27 @@ class Identity:
         object.__setattr__(self, "is_revoked", True)
 
     def is_over(self, now_s: float) -> bool:
-        """Whether the caller may not be served any more."""
+        """Return whether the caller may not be served any more."""
         return self.is_revoked or now_s >= self.expires_s
 
     @property
     def is_ambient(self) -> bool:
-        """Whether a browser adds the credential by itself, also for a page of somebody else."""
+        """Return whether a browser adds the credential by itself, even for a page of another
+        site.
+        """
         return self.kind in (Kind.SESSION, Kind.PROXY)
 
     def reaches(self, queue: str) -> bool:
-        """Whether the grants include a queue of this name."""
+        """Return whether the grants include a queue of this name."""
         patterns = self.grants.queues
         return patterns is None or patterns.match(queue)
 
     def reaches_all(self, queues: Iterable[str]) -> bool:
-        """Whether the grants include every one of these names."""
+        """Return whether the grants include every one of these names."""
         return all(self.reaches(queue) for queue in queues)
 
     def has_verb(self, verb: Verb) -> bool:
-        """Whether the grants include the verb."""
+        """Return whether the grants include the verb."""
         verbs = self.grants.verbs
         return verbs is None or verb in verbs
 
@@ -119,5 +121,5 @@ def stranger(reason: str) -> Identity:
     return Identity(None, None, Kind.STRANGER, reason=reason)
 
 
-#: Of a request whose caller nobody has asked for yet.
+#: For a request whose caller is not known yet.
 NOBODY = stranger("Authentication required")

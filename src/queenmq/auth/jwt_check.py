@@ -2,7 +2,7 @@
 
 A key is bound to one algorithm when it is read from the configuration or a key set. The token's
 header only chooses among those pairs, so no token can have an RSA key used as an HMAC secret, or
-name an algorithm that nobody configured.
+name an algorithm that is not configured.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class JwtRules:
-    """What a token must say, besides having a good signature."""
+    """The claims that a token needs besides a good signature."""
 
     issuer: str | None = None
     audience: str | None = None

@@ -26,7 +26,7 @@ class NamePatterns:
         self._known: dict[str, bool] = {}
 
     def match(self, name: str) -> bool:
-        """Whether a name matches."""
+        """Return whether a name matches."""
         found = self._known.get(name)
         if found is None:
             found = name in self._exact or any(_matches(parts, name) for parts in self._parts)

@@ -62,6 +62,7 @@ def _read(reach: Reach, verb: Verb | None = None) -> Right:
 
 _HOT = {
     "POST /api/v1/push": Right(WRITE, Reach.BODY, PUSH),
+    "POST /api/v1/push/once": Right(WRITE, Reach.BODY, PUSH),
     "GET /api/v1/pop": Right(WRITE, Reach.ALL, POP),
     "GET /api/v1/pop/queue/{queue:name}": Right(WRITE, Reach.PATH, POP),
     "POST /api/v1/ack": Right(WRITE, Reach.ID, POP),
@@ -74,6 +75,8 @@ _QUEUES = {
     "POST /api/v1/configure": Right(WRITE, Reach.BODY, MANAGE, "queue.configure"),
     "GET /api/v1/resources/queues": _read(Reach.LIST),
     f"GET {_QUEUE}": _read(Reach.PATH),
+    f"GET {_QUEUE}/partitions": _read(Reach.PATH),
+    f"GET {_QUEUE}/partitions/{{partition:name}}": _read(Reach.PATH),
     f"DELETE {_QUEUE}": Right(ADMIN, Reach.PATH, MANAGE, "queue.delete"),
     f"DELETE {_QUEUE}/partitions/{{partition:name}}": Right(
         ADMIN, Reach.PATH, MANAGE, "partition.delete"
@@ -94,6 +97,12 @@ _GROUPS = {
     f"POST {_GROUP}/queues/{{queue:name}}/partitions/{{partition:name}}/seek": Right(
         WRITE, Reach.PATH, MANAGE, "group.seek"
     ),
+    f"GET {_GROUP}/queues/{{queue:name}}/seek-preview": _read(Reach.PATH),
+    f"POST {_GROUP}/queues/{{queue:name}}/partitions/{{partition:name}}/release": Right(
+        WRITE, Reach.PATH, MANAGE, "group.release"
+    ),
+    f"POST {_GROUP}/pause": Right(WRITE, Reach.ALL, MANAGE, "group.pause"),
+    f"POST {_GROUP}/resume": Right(WRITE, Reach.ALL, MANAGE, "group.resume"),
     f"DELETE {_GROUP}/queues/{{queue:name}}": Right(ADMIN, Reach.PATH, MANAGE, "group.delete"),
 }
 #: What shows the contents of messages needs the verb that could pop them.
@@ -104,6 +113,7 @@ _MESSAGES = {
     f"POST {_MESSAGE}/retry": Right(WRITE, Reach.ID, MANAGE, "message.retry"),
     f"POST {_MESSAGE}/dlq": Right(WRITE, Reach.ID, MANAGE, "message.bury"),
     "GET /api/v1/dlq": _read(Reach.QUERY, POP),
+    "GET /api/v1/dlq/errors": _read(Reach.LIST, POP),
     "DELETE /api/v1/dlq": Right(ADMIN, Reach.QUERY, MANAGE, "dead_letters.purge"),
     "POST /api/v1/dlq/retry": Right(WRITE, Reach.BODY, MANAGE, "dead_letters.retry"),
     "POST /api/v1/traces": Right(WRITE, Reach.ID, POP),
@@ -119,6 +129,7 @@ _STATUS = {
     "GET /api/v1/status/queues": _read(Reach.LIST),
     "GET /api/v1/status/queues/{queue:name}/messages": _read(Reach.PATH, POP),
     "GET /api/v1/status/queues/{queue:name}": _read(Reach.PATH),
+    "GET /api/v1/why": _read(Reach.LIST),
     "GET /api/v1/why/{queue:name}": _read(Reach.PATH),
     "GET /api/v1/analytics/retention": _read(Reach.QUERY),
     "GET /api/v1/analytics/system-metrics": _read(Reach.ALL),
@@ -128,6 +139,7 @@ _STATUS = {
     "GET /api/v1/analytics/queue-parked-replicas": _read(Reach.QUERY),
     "GET /api/v1/analytics/postgres-stats": _read(Reach.ALL),
     "GET /api/v1/analytics/pipeline": _read(Reach.ALL),
+    "GET /api/v1/analytics/archive": _read(Reach.ALL),
     "GET /api/v1/analytics/pipeline/{table:name}": _read(Reach.ALL),
 }
 _OPERATIONS = {
@@ -150,10 +162,23 @@ _STREAMS = {
 }
 _SYSTEM = {
     "GET /api/v1/system/shared-state": _read(Reach.ALL),
+    "GET /api/v1/system/settings": Right(ADMIN, Reach.ALL, MANAGE, is_change=False),
     "GET /api/v1/system/maintenance": Right(ADMIN, Reach.ALL, MANAGE, is_change=False),
     "POST /api/v1/system/maintenance": Right(ADMIN, Reach.ALL, MANAGE, "maintenance.push"),
     "GET /api/v1/system/maintenance/pop": Right(ADMIN, Reach.ALL, MANAGE, is_change=False),
     "POST /api/v1/system/maintenance/pop": Right(ADMIN, Reach.ALL, MANAGE, "maintenance.pop"),
+    "GET /api/v1/migration/status": Right(ADMIN, Reach.ALL, MANAGE, is_change=False),
+    # Bodies have the password of the other server.
+    "POST /api/v1/migration/test-connection": Right(
+        ADMIN, Reach.ALL, MANAGE, "migration.test", is_body_logged=False
+    ),
+    "POST /api/v1/migration/start": Right(
+        ADMIN, Reach.ALL, MANAGE, "migration.start", is_body_logged=False
+    ),
+    "POST /api/v1/migration/validate": Right(
+        ADMIN, Reach.ALL, MANAGE, "migration.validate", is_body_logged=False
+    ),
+    "POST /api/v1/migration/reset": Right(ADMIN, Reach.ALL, MANAGE, "migration.reset"),
     "GET /api/v1/tokens": Right(ADMIN, Reach.ALL, MANAGE, is_change=False),
     "POST /api/v1/tokens": Right(ADMIN, Reach.ALL, MANAGE, "token.create"),
     "DELETE /api/v1/tokens/{token_id}": Right(ADMIN, Reach.ALL, MANAGE, "token.revoke"),
@@ -168,6 +193,9 @@ _SYSTEM = {
     "GET /health/live": Right(PUBLIC, Reach.NONE, is_change=False),
     "GET /health/ready": Right(PUBLIC, Reach.NONE, is_change=False),
     "GET /metrics": Right(PUBLIC, Reach.NONE, is_change=False),
+    # Files of the dashboard, which hold no data.
+    "GET /": Right(PUBLIC, Reach.NONE, is_change=False),
+    "GET /dashboard/{version}/{path:name}": Right(PUBLIC, Reach.NONE, is_change=False),
     "GET /openapi.json": Right(PUBLIC, Reach.NONE, is_change=False),
     # Its series may carry the names of queues.
     "GET /metrics/prometheus": _read(Reach.ALL),
@@ -176,7 +204,7 @@ _SYSTEM = {
 RIGHTS: dict[str, Right] = (
     _HOT | _QUEUES | _GROUPS | _MESSAGES | _STATUS | _OPERATIONS | _STREAMS | _SYSTEM
 )
-#: Of a route that nobody has given a row.
+#: For a route without a row.
 UNLISTED = Right(ADMIN, Reach.ALL, MANAGE, "unlisted")
 
 

@@ -41,7 +41,7 @@ def make_token(kind: Kind) -> str:
 
 
 def kind_of(token: str) -> Kind | None:
-    """Return which kind of ours a text claims to be; None for a JWT or anything else."""
+    """Return which kind of ours a text claims to be, or None for a JWT or anything else."""
     return next((kind for kind, prefix in PREFIXES.items() if token.startswith(prefix)), None)
 
 

@@ -61,6 +61,13 @@ def set_(
     token_file: Annotated[
         str | None, typer.Option(help="A file with the token, read when it is needed.")
     ] = None,
+    ca_file: Annotated[
+        str | None, typer.Option(help="Authorities of an https server, as PEM.")
+    ] = None,
+    cert_file: Annotated[
+        str | None, typer.Option(help="The certificate to show to it, as PEM.")
+    ] = None,
+    key_file: Annotated[str | None, typer.Option(help="Its key.")] = None,
 ) -> None:
     """Add a context, or change one. The first one is used from then on.
 
@@ -71,20 +78,26 @@ def set_(
     """
     path = contexts.config_path()
     found = contexts.load(path)
-    if token == "-":
+    if token == "-":  # noqa: S105 - stands for standard input
         token = sys.stdin.readline().strip()
     before = found.contexts.get(name)
     if before is None and url is None:
         raise UsageProblem(f"context {name!r} is new and has no --url; give one")
     if token is not None and token_file is not None:
         raise UsageProblem("--token and --token-file are both given; leave one of them out")
-    server = contexts.checked(name, before or Server(url or ""))
+    server = contexts.check_server(name, before or Server(url or ""))
     if url is not None:
-        server = contexts.checked(name, msgspec.structs.replace(server, url=url))
+        server = contexts.check_server(name, msgspec.structs.replace(server, url=url))
+    tls = {"ca_file": ca_file, "cert_file": cert_file, "key_file": key_file}
+    given = {option: file for option, file in tls.items() if file is not None}
+    server = contexts.check_server(name, msgspec.structs.replace(server, **given))
     if token is not None or token_file is not None:
-        server = contexts.checked(name, Server(server.url, token, token_file))
+        replaced = msgspec.structs.replace(
+            server, token=token, token_file=token_file, keyring=False
+        )
+        server = contexts.check_server(name, replaced)
         if server.token is not None and keyrings.store(name, server.token):
-            server = Server(server.url, keyring=True)
+            server = msgspec.structs.replace(server, token=None, keyring=True)
     found.contexts[name] = server
     found.current = found.current or name
     contexts.save(path, found)
@@ -99,7 +112,7 @@ def use(out: Output, name: Name) -> None:
     """
     path = contexts.config_path()
     found = contexts.load(path)
-    found.named(name)
+    found.find_server(name)
     found.current = name
     contexts.save(path, found)
     out.done(f"using {name}, {found.contexts[name].url}", _row(found, name))
@@ -120,11 +133,11 @@ def show(
     if name is None:
         out.done(f"no context is in use; the server is {contexts.DEFAULT_URL}", None)
         return
-    server = found.named(name)
+    server = found.find_server(name)
     secret = keyrings.read(name) if with_token and server.keyring else server.token
     token = {"token": secret} if with_token else {}
     columns = [*_COLUMNS[1:], Column("token", "SECRET")] if with_token else _COLUMNS[1:]
-    out.thing({**_row(found, name), **token}, columns)
+    out.print_fields({**_row(found, name), **token}, columns)
 
 
 @command(app)
@@ -135,7 +148,7 @@ def delete(out: Output, name: Name, yes: Yes = False) -> None:
     """
     path = contexts.config_path()
     found = contexts.load(path)
-    found.named(name)
+    found.find_server(name)
     confirm(f"Forget context {name} and its token?", yes=yes)
     row = _row(found, name)
     if found.contexts[name].keyring:
@@ -148,7 +161,7 @@ def delete(out: Output, name: Name, yes: Yes = False) -> None:
 
 
 def _row(found: contexts.Contexts, name: str) -> dict[str, object]:
-    server = found.named(name)
+    server = found.find_server(name)
     return {
         "name": name,
         "url": server.url,

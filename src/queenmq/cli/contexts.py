@@ -20,11 +20,13 @@ import typer
 from queenmq.cli import keyrings
 from queenmq.cli.exits import NothingThere, UsageProblem
 
+#: Options about TLS.
+TLS = ("ca_file", "cert_file", "key_file")
 DEFAULT_URL = "http://127.0.0.1:6632"
 
 
 class Server(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where to send requests, and by which right."""
+    """The server to send requests to, and the credentials for it."""
 
     url: str
     token: str | None = None
@@ -32,6 +34,11 @@ class Server(msgspec.Struct, frozen=True, omit_defaults=True):
     token_file: str | None = None
     #: Whether the system's keyring has the token.
     keyring: bool = False
+    #: The authorities of an https server, instead of the system's.
+    ca_file: str | None = None
+    #: The certificate to show to it, and its key.
+    cert_file: str | None = None
+    key_file: str | None = None
 
 
 class Contexts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -40,8 +47,8 @@ class Contexts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     current: str | None = None
     contexts: dict[str, Server] = {}
 
-    def named(self, name: str) -> Server:
-        """The server of a context."""
+    def find_server(self, name: str) -> Server:
+        """Return the server of a context."""
         if name not in self.contexts:
             known = ", ".join(sorted(self.contexts)) or "none yet"
             raise NothingThere(
@@ -52,7 +59,7 @@ class Contexts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 def config_path() -> Path:
-    """The file with the contexts."""
+    """Return the file with the contexts."""
     return Path(typer.get_app_dir("queen")) / "config.toml"
 
 
@@ -70,7 +77,7 @@ def load(path: Path) -> Contexts:
 
 
 def save(path: Path, contexts: Contexts) -> None:
-    """Replace the file as a whole; nobody else may read it."""
+    """Replace the file as a whole. Only its owner may read it."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A new file of mkstemp has mode 0600.
@@ -88,59 +95,66 @@ def save(path: Path, contexts: Contexts) -> None:
 
 
 def is_readable_by_others(path: Path) -> bool:
-    """Whether the tokens in the file are not private."""
+    """Return whether the tokens in the file are not private."""
     try:
         return bool(path.stat().st_mode & 0o077)
     except OSError:
         return False
 
 
-def checked(name: str, server: Server) -> Server:
-    """The server, if it can be kept under this name."""
+def check_server(name: str, server: Server) -> Server:
+    """Check the server and return it. Raises for a name or server that cannot be kept."""
     for what, text in (
         ("name", name),
         ("url", server.url),
         ("token", server.token or "-"),
         ("token file", server.token_file or "-"),
+        ("ca file", server.ca_file or "-"),
+        ("cert file", server.cert_file or "-"),
+        ("key file", server.key_file or "-"),
     ):
         if not text or not text.isprintable():
             raise UsageProblem(f"the {what} {text!r} of a context is empty or not printable")
-    return msgspec.structs.replace(server, url=checked_url(server.url))
+    return msgspec.structs.replace(server, url=check_url(server.url))
 
 
-def checked_url(url: str) -> str:
-    """The URL, if requests can be sent there."""
+def check_url(url: str) -> str:
+    """Check and return a URL to which requests can be sent."""
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_good = False
     if not is_good:
-        raise UsageProblem(f"URL {url!r} is not one of a server; use such as {DEFAULT_URL}")
+        raise UsageProblem(f"{url!r} is not the URL of a server; use one such as {DEFAULT_URL}")
     return url.rstrip("/")
 
 
-def chosen(given: dict[str, tuple[str | None, bool]], path: Path) -> Server:
-    """The server to talk to.
+def choose_server(given: dict[str, tuple[str | None, bool]], path: Path) -> Server:
+    """Return the server to talk to.
 
-    `given` has url, token, token_file and context, each with whether it comes from the environment.
-    Flags go before the environment, a URL before a context, and the current context is last. The
-    token of a context goes to the context's own server only.
+    `given` has url, token, token_file, context and the options of TLS, each with whether it comes
+    from the environment. Flags go before the environment, a URL before a context, and the current
+    context is last. The token of a context goes to the context's own server only.
     """
     (url, url_is_env), (context, context_is_env) = (given[name] for name in ("url", "context"))
     token, file = _given_token(given)
+    tls: dict[str, Any] = {
+        name: given[name][0] for name in TLS if given.get(name, (None,))[0] is not None
+    }
     if url is not None and not (url_is_env and context is not None and not context_is_env):
-        return Server(checked_url(url), token, file)
+        return Server(check_url(url), token, file, **tls)
     contexts = load(path)
     name = context if context is not None else contexts.current
     if name is None:
-        return Server(DEFAULT_URL, token, file)
-    server = contexts.named(name)
+        return Server(DEFAULT_URL, token, file, **tls)
+    server = contexts.find_server(name)
+    server = msgspec.structs.replace(server, url=check_url(server.url), **tls)
     if token is not None or file is not None:
-        return Server(checked_url(server.url), token, file)
+        return msgspec.structs.replace(server, token=token, token_file=file, keyring=False)
     if server.keyring:
-        return Server(checked_url(server.url), keyrings.read(name))
-    return Server(checked_url(server.url), server.token, server.token_file)
+        return msgspec.structs.replace(server, token=keyrings.read(name), keyring=False)
+    return server
 
 
 def _given_token(given: dict[str, tuple[str | None, bool]]) -> tuple[str | None, str | None]:
@@ -156,7 +170,7 @@ def _given_token(given: dict[str, tuple[str | None, bool]]) -> tuple[str | None,
 
 
 def given_by(ctx: Any, **values: str | None) -> dict[str, tuple[str | None, bool]]:
-    """The values of options, each with whether it comes from the environment."""
+    """Return the values of options, each with whether it comes from the environment."""
     return {
         name: (
             value or None,

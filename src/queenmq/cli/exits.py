@@ -21,7 +21,7 @@ ERROR = 1
 USAGE = 2
 #: The thing named does not exist, or there is nothing to give.
 NOTHING = 3
-#: Nobody answers, or not now: later it may work.
+#: No answer, or not now. It may work later.
 UNREACHABLE = 4
 #: The server wants another token, or more rights.
 REFUSED = 5
@@ -29,7 +29,7 @@ REFUSED = 5
 FOUND = 6
 #: Ctrl-C.
 INTERRUPTED = 130
-#: Whoever read the output has gone, as `head` does.
+#: The reader of the output has gone, as `head` does.
 PIPE_CLOSED = 141
 
 
@@ -46,11 +46,11 @@ class NothingThere(QueenError):
 
 
 def code_of(error: QueenError) -> int:
-    """The exit code for an error."""
+    """Return the exit code for an error."""
     from queenmq.client import errors
 
     kinds: list[tuple[type[QueenError] | tuple[type[QueenError], ...], int]] = [
-        # Trying again would not help before somebody has changed something.
+        # Trying again would not help before something has changed.
         ((AccessRefused, StorageFault), ERROR),
         ((NothingThere, errors.ResourceNotFound, NotFound), NOTHING),
         ((UsageProblem, InvalidRequest), USAGE),
@@ -61,7 +61,7 @@ def code_of(error: QueenError) -> int:
 
 
 def line_of(error: QueenError) -> str:
-    """The error in one line. A server's own sentence is enough where it names the thing."""
+    """Return the error in one line. A server's own sentence is enough where it names the thing."""
     from queenmq.client import errors
 
     text = str(error)

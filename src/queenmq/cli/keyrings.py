@@ -52,7 +52,7 @@ def forget(context: str) -> None:
 
 
 def _keyring() -> Any:
-    """Return the keyring; None where none is installed, or only ones that keep nothing."""
+    """Return the keyring, or None where none is installed, or only ones that keep nothing."""
     try:
         import keyring
     except ImportError:

@@ -66,7 +66,7 @@ def main() -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        code = _pipe_closed()
+        code = _end_for_closed_pipe()
     sys.exit(code)
 
 
@@ -77,22 +77,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = command(arguments, prog_name="queen", standalone_mode=False)
         return code if isinstance(code, int) else OK
     except QueenError as error:
-        return _told(line_of(error), code_of(error))
+        return _print_error(line_of(error), code_of(error))
     except typer.TyperException as error:
         return _refuse(error, sys.argv[1:] if arguments is None else arguments)
     except typer.Abort:
-        return _told("stopped; nothing was done", ERROR)
+        return _print_error("stopped; nothing was done", ERROR)
     except SystemExit as error:
         # Typer ends so when the reader of the output has gone.
         if isinstance(error.__context__, BrokenPipeError):
-            return _pipe_closed()
+            return _end_for_closed_pipe()
         raise
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
 def _refuse(error: typer.TyperException, arguments: Sequence[str]) -> int:
-    """A command line that cannot be used; one without a command gets the help instead."""
+    """Print why a command line cannot be used, or the help if it has no command."""
     if type(error).__name__ == "NoArgsIsHelpError":
         return USAGE
     ctx = getattr(error, "ctx", None)
@@ -100,15 +100,15 @@ def _refuse(error: typer.TyperException, arguments: Sequence[str]) -> int:
     number = wrong_number(getattr(error, "param", None), arguments)
     text = number or " ".join(error.format_message().split()).rstrip(".")
     see = f"See {where} --help" if text.endswith("?") else f"see {where} --help"
-    return _told(f"{text}{' ' if text.endswith('?') else '; '}{see}", error.exit_code)
+    return _print_error(f"{text}{' ' if text.endswith('?') else '; '}{see}", error.exit_code)
 
 
-def _told(line: str, code: int) -> int:
+def _print_error(line: str, code: int) -> int:
     say(f"queen: {line}", is_error=True)
     return code
 
 
-def _pipe_closed() -> int:
+def _end_for_closed_pipe() -> int:
     # What is still buffered has no reader; the interpreter would complain about it at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED

@@ -11,7 +11,7 @@ import typer
 
 from queenmq.cli import contexts
 from queenmq.cli.contexts import Server
-from queenmq.cli.display.output import Format, Output
+from queenmq.cli.display.output import SHAPES, Output, Shape, parse_shape
 from queenmq.cli.display.safe import printable
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.messages.verbatim import Verbatim
@@ -24,8 +24,16 @@ if TYPE_CHECKING:
 _PANEL = "Server and output"
 
 _OUTPUT = Annotated[
-    Format,
-    typer.Option("--output", "-o", help="How to print results.", rich_help_panel=_PANEL),
+    Shape,
+    typer.Option(
+        "--output",
+        "-o",
+        help=f"How to print results: {SHAPES}.",
+        parser=parse_shape,
+        metavar="FORMAT",
+        show_default="table",
+        rich_help_panel=_PANEL,
+    ),
 ]
 _SERVER = {
     "url": Annotated[
@@ -46,6 +54,26 @@ _SERVER = {
         typer.Option(
             help="A file with the token.", envvar="QUEEN_TOKEN_FILE", rich_help_panel=_PANEL
         ),
+    ],
+    "ca_file": Annotated[
+        str | None,
+        typer.Option(
+            help="Authorities of an https server, as PEM.",
+            envvar="QUEEN_CA_FILE",
+            rich_help_panel=_PANEL,
+        ),
+    ],
+    "cert_file": Annotated[
+        str | None,
+        typer.Option(
+            help="The certificate to show to it, as PEM.",
+            envvar="QUEEN_CERT_FILE",
+            rich_help_panel=_PANEL,
+        ),
+    ],
+    "key_file": Annotated[
+        str | None,
+        typer.Option(help="Its key.", envvar="QUEEN_KEY_FILE", rich_help_panel=_PANEL),
     ],
     "context": Annotated[
         str | None,
@@ -71,19 +99,33 @@ class Session:
         return self.open()
 
     def open(self, **options: Any) -> SyncQueen:
-        """The client; options count the first time."""
+        """Return the client; options count the first time."""
         if self._queen is None:
             from queenmq.client.sync.client import SyncQueen
 
             options = {"json": Verbatim(), **self.options(), **options}
-            self._queen = SyncQueen(self.server.url, **options)
+            try:
+                self._queen = SyncQueen(self.server.url, **options)
+            except ValueError as error:
+                # A URL or a file that cannot be used.
+                raise UsageProblem(str(error)) from None
         return self._queen
 
     def options(self) -> Options:
-        """The client's options, for commands that make their own."""
-        if self.server.token_file is not None:
-            return {"token_file": self.server.token_file}
-        return {} if self.server.token is None else {"bearer_token": self.server.token}
+        """Return the client's options, for commands that make their own."""
+        server = self.server
+        given: Options = {}
+        if server.token_file is not None:
+            given["token_file"] = server.token_file
+        elif server.token is not None:
+            given["bearer_token"] = server.token
+        if server.ca_file is not None:
+            given["ca_file"] = server.ca_file
+        if server.cert_file is not None:
+            given["cert_file"] = server.cert_file
+        if server.key_file is not None:
+            given["key_file"] = server.key_file
+        return given
 
     def require_queue(self, name: str) -> None:
         """Raise if there is no queue of this name: what comes empty may be a slip of the pen."""
@@ -120,10 +162,10 @@ def _with_options(function: Command) -> Command:
             function(out, **values)
             return
         given = contexts.given_by(ctx, **{key: values.pop(key) for key in _SERVER})
-        with Session(contexts.chosen(given, contexts.config_path()), out) as session:
+        with Session(contexts.choose_server(given, contexts.config_path()), out) as session:
             function(session, **values)
 
-    shared: dict[str, tuple[Any, Any]] = {"output": (_OUTPUT, Format.TABLE)}
+    shared: dict[str, tuple[Any, Any]] = {"output": (_OUTPUT, Shape())}
     if has_server:
         shared |= {key: (kind, None) for key, kind in _SERVER.items()}
     parameters = [
@@ -138,7 +180,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is lost; where nobody can answer, `--yes` is needed."""
+    """Ask before something is lost; without a terminal, `--yes` is needed."""
     if yes:
         return
     question = printable(question)
@@ -153,10 +195,10 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def complete_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of queues for the shell; none if the server does not answer at once."""
+    """Return names of queues for the shell, or none if the server does not answer at once."""
     try:
         given = contexts.given_by(ctx, **{key: ctx.params.get(key) for key in _SERVER})
-        server = contexts.chosen(given, contexts.config_path())
+        server = contexts.choose_server(given, contexts.config_path())
         with Session(server, Output()) as session:
             queen = session.open(timeout_millis=1000, retry_attempts=1)
             found = queen.admin.list_queues(search=incomplete or None, limit=200)

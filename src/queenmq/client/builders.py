@@ -18,8 +18,8 @@ T = TypeVar("T")
 Callback = Callable[..., Any]
 
 
-async def called(callback: Callback, *arguments: Any) -> Any:
-    """What a callback gives, waited for if it is a coroutine function."""
+async def call_back(callback: Callback, *arguments: Any) -> Any:
+    """Call a callback and return its result. Await it if it is a coroutine function."""
     answer = callback(*arguments)
     return await answer if inspect.isawaitable(answer) else answer
 
@@ -59,11 +59,11 @@ class Operation(Generic[T]):
         except ClientError as error:
             if self._on_error is None:
                 raise
-            await called(self._on_error, error)
+            await call_back(self._on_error, error)
             failure: Any = {"success": False, "error": str(error)}
             return failure  # type: ignore[no-any-return]
         if self._on_success is not None:
-            await called(self._on_success, result)
+            await call_back(self._on_success, result)
         return result
 
 
@@ -103,35 +103,40 @@ class Push(Operation[PushOutcome]):
         except PushFailed as error:
             results = error.results
             if self._on_error is None:
-                await self._tell(results)
+                await self._call_back_by_outcome(results)
                 raise
-            await called(self._on_error, self._with(error.results, "failed"), error)
+            await call_back(self._on_error, self._with(error.results, "failed"), error)
         except ClientError as error:
             if self._on_error is None:
                 raise
-            await called(self._on_error, self._items, error)
+            await call_back(self._on_error, self._items, error)
             return None
-        await self._tell(results)
+        await self._call_back_by_outcome(results)
         return results
 
-    async def _tell(self, results: PushOutcome) -> None:
+    async def _call_back_by_outcome(self, results: PushOutcome) -> None:
         if results is None or isinstance(results, Buffered):
             if self._on_success is not None:
-                await called(self._on_success, self._items)
+                await call_back(self._on_success, self._items)
             return
         if self._on_duplicate is not None:
             duplicates = self._with(results, "duplicate")
             if duplicates:
                 error = ClientError(f"{len(duplicates)} transaction ids were there already")
-                await called(self._on_duplicate, duplicates, error)
+                await call_back(self._on_duplicate, duplicates, error)
         if self._on_success is not None:
             stored = self._with(results, "queued")
             if stored:
-                await called(self._on_success, stored)
+                await call_back(self._on_success, stored)
 
     def _with(self, results: Sequence[wire.PushResult], status: str) -> list[dict[str, Any]]:
         return [
-            {**item, "result": result, **({"error": result.error} if result.error else {})}
+            {
+                "transactionId": result.transaction_id,
+                **item,
+                "result": result,
+                **({"error": result.error} if result.error else {}),
+            }
             for item, result in zip(self._items, results, strict=False)
             if result.status == status
         ]

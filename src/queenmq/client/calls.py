@@ -36,7 +36,7 @@ QUEUE_DEFAULTS: dict[str, Any] = {
 
 
 class PopKeywords(TypedDict, total=False):
-    """How to pop, as keyword arguments; defaults are those of PopRequest."""
+    """Keyword arguments of a pop. Defaults are those of PopRequest."""
 
     partition: str | None
     namespace: str | None
@@ -47,13 +47,14 @@ class PopKeywords(TypedDict, total=False):
     wait: bool
     timeout_ms: int
     auto_ack: bool
+    lease_seconds: int | None
     subscription_mode: str | None
     subscription_from: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PopRequest:
-    """What to pop, and how."""
+    """The parameters of a pop."""
 
     queue: str | None = None
     partition: str | None = None
@@ -65,12 +66,13 @@ class PopRequest:
     wait: bool = False
     timeout_ms: int = 30_000
     auto_ack: bool = False
+    lease_seconds: int | None = None
     subscription_mode: str | None = None
     subscription_from: str | None = None
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019 - requests are values, and few
     def path(self, *, batch: int | None = None, timeout_ms: int | None = None) -> str:
-        """Path and query; a consumer asks for less near the end of its limits."""
+        """Return path and query; a consumer asks for less near the end of its limits."""
         query = {
             "batch": batch or self.batch,
             "wait": "true" if self.wait else "false",
@@ -79,6 +81,7 @@ class PopRequest:
             "namespace": self.namespace,
             "task": self.task,
             "autoAck": "true" if self.auto_ack else None,
+            "leaseSeconds": self.lease_seconds,
             "subscriptionMode": self.subscription_mode,
             "subscriptionFrom": self.subscription_from,
             "partitions": self.partitions if self.partitions > 1 else None,
@@ -87,17 +90,17 @@ class PopRequest:
 
     def _place(self) -> str:
         if self.queue:
-            place = f"/api/v1/pop/queue/{quoted(self.queue)}"
+            place = f"/api/v1/pop/queue/{quote_name(self.queue)}"
             if self.partition is not None:
-                place += f"/partition/{quoted(self.partition)}"
+                place += f"/partition/{quote_name(self.partition)}"
             return place
         if self.namespace or self.task:
             return "/api/v1/pop"
         raise ValueError("there is nothing to pop from: name a queue, a namespace or a task")
 
 
-def quoted(name: str) -> str:
-    """A name as a part of a path."""
+def quote_name(name: str) -> str:
+    """Return a name as a part of a path."""
     return quote(name, safe="")
 
 
@@ -117,40 +120,48 @@ def with_query(path: str, query: Mapping[str, Any]) -> str:
 def push_items(
     queue: str, payloads: Any, *, partition: str | None, trace_id: str | None = None
 ) -> list[dict[str, Any]]:
-    """Items of a push request, each with a transaction id, so that it may be sent twice."""
+    """Return items of a push request. Only those that the caller named have a transaction id."""
     many = payloads if isinstance(payloads, list | tuple) else [payloads]
-    names = uuid7_texts(clock.unix_ms(), len(many))
-    items = [
-        _item(queue, partition or "Default", one, name)
-        for one, name in zip(many, names, strict=True)
-    ]
+    items = [_item(queue, partition or "Default", one) for one in many]
     if trace_id is not None:
         for item in items:
             item.setdefault("traceId", trace_id)
     return items
 
 
-def _item(queue: str, partition: str, one: Any, name: str) -> dict[str, Any]:
+def name_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give each item a transaction id that has none, so that it may be sent twice."""
+    names = uuid7_texts(clock.unix_ms(), len(items))
+    for item, name in zip(items, names, strict=True):
+        item.setdefault("transactionId", name)
+    return items
+
+
+def are_named(items: Sequence[dict[str, Any]]) -> bool:
+    """Whether the server recognises every item when it is sent again."""
+    return all("transactionId" in item for item in items)
+
+
+def _item(queue: str, partition: str, one: Any) -> dict[str, Any]:
     if not isinstance(one, dict):
         payload = one
     elif len(one) == 1 and "data" in one:
         payload = one["data"]
     else:
-        return _described(queue, partition, one, name)
-    return {"queue": queue, "partition": partition, "payload": payload, "transactionId": name}
+        return _read_described_item(queue, partition, one)
+    return {"queue": queue, "partition": partition, "payload": payload}
 
 
-def _described(queue: str, partition: str, one: dict[Any, Any], name: str) -> dict[str, Any]:
-    """An item that may say more of itself than its payload."""
+def _read_described_item(queue: str, partition: str, one: dict[Any, Any]) -> dict[str, Any]:
+    """Return an item that may say more of itself than its payload."""
     payload: Any = one
     if "data" in one or "payload" in one:
         _check_wrapping(one)
         payload = one["data"] if "data" in one else one["payload"]
         partition = one.get("partition") or partition
-    item = {
-        "queue": queue, "partition": partition, "payload": payload,
-        "transactionId": given_name(one) or name,
-    }  # fmt: skip
+    item = {"queue": queue, "partition": partition, "payload": payload}
+    if name := given_name(one):
+        item["transactionId"] = name
     trace_id = _trace_id(one.get("traceId") or one.get("trace_id"))
     if trace_id is not None:
         item["traceId"] = trace_id
@@ -158,7 +169,7 @@ def _described(queue: str, partition: str, one: dict[Any, Any], name: str) -> di
 
 
 def given_name(one: Any) -> str | None:
-    """The transaction id that the user chose for an item.
+    """Return the transaction id that the user chose for an item.
 
     As in the official client it may also stand in a payload that is not wrapped, and stays there.
     """
@@ -179,7 +190,7 @@ def _check_wrapping(one: dict[str, Any]) -> None:
 
 
 def _trace_id(given: Any) -> str | None:
-    """A trace id that the server takes; one that is no UUID is left out."""
+    """Return a trace id that the server takes; one that is no UUID is left out."""
     return given if isinstance(given, str) and parse_uuid(given) else None
 
 
@@ -190,7 +201,7 @@ def status_word(status: bool | str) -> str:
 
 
 def ack_item(message: Any, status: bool | str, error: str | None) -> dict[str, Any]:
-    """One ack; a message may carry its own `_status` and `_error`."""
+    """Return one ack; a message may carry its own `_status` and `_error`."""
     if isinstance(message, Message):
         # What consumers ack. To look fields up by their names on the wire costs more than the rest.
         transaction_id = message.transaction_id or message.id
@@ -216,14 +227,16 @@ def ack_item(message: Any, status: bool | str, error: str | None) -> dict[str, A
 
 
 def group_of(message: Any) -> str | None:
-    """The group that popped a message; None stands for the default one."""
+    """Return the group that popped a message, or None stands for the default one."""
     is_ours = isinstance(message, Message)
     group = message.consumer_group if is_ours else field_of(message, "consumerGroup")
     return None if group in (None, "", QUEUE_MODE) else str(group)
 
 
 def by_group(messages: Iterable[Any], group: str | None) -> dict[str | None, list[int]]:
-    """Positions of messages by the group to ack them for: the one given, or each one's own."""
+    """Return positions of messages by the group to ack them for: the one given, or each one's
+    own.
+    """
     found: dict[str | None, list[int]] = {}
     for position, message in enumerate(messages):
         found.setdefault(group or group_of(message), []).append(position)
@@ -231,7 +244,7 @@ def by_group(messages: Iterable[Any], group: str | None) -> dict[str | None, lis
 
 
 def lease_ids(what: Any) -> list[str]:
-    """The leases of messages, each once; a lease id stands for itself."""
+    """Return the leases of messages, each once; a lease id stands for itself."""
     many: Sequence[Any] = what if isinstance(what, list | tuple) else [what]
     found = [one if isinstance(one, str) else field_of(one, "leaseId") for one in many]
     return list(dict.fromkeys(one for one in found if one))

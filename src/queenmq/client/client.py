@@ -10,13 +10,13 @@ from queenmq import wire
 from queenmq.client import calls
 from queenmq.client.admin import Admin
 from queenmq.client.builders import Buffered, DeadLetterQuery
-from queenmq.client.calls import PopKeywords, PopRequest, quoted
+from queenmq.client.calls import PopKeywords, PopRequest, quote_name
+from queenmq.client.consume.ack_client import AckClient, AckResults, Renewal
 from queenmq.client.consume.consumption import ConsumeKeywords, ConsumeOptions, Consumption, Handler
-from queenmq.client.consume.settling import AckResults, Renewal, Settler
 from queenmq.client.errors import ClientError, PayloadMismatch, PushFailed
 from queenmq.client.http.servers import affinity_key
-from queenmq.client.message import DeadLetter, Message, Popped, TraceOutcome, converted
-from queenmq.client.options import Config, Options, resolved, transport_of
+from queenmq.client.message import DeadLetter, Message, Popped, TraceOutcome, convert_message
+from queenmq.client.options import Config, Options, resolve_options, transport_of
 from queenmq.client.pipeline import Pipeline
 from queenmq.client.push.buffers import BufferKeywords, Buffers, BufferStats
 from queenmq.client.push.pushing import Pusher, Results
@@ -48,10 +48,10 @@ class Queen:
     """
 
     def __init__(self, config: Config = None, **options: Unpack[Options]) -> None:
-        self._options = resolved(config, options)
+        self._options = resolve_options(config, options)
         self._transport = transport_of(self._options)
         self._pusher = Pusher(self._transport, self._options)
-        self._settler = Settler(self, self._transport)
+        self._ack_client = AckClient(self, self._transport)
         self._buffers = Buffers(
             self._pusher,
             self._transport,
@@ -105,7 +105,7 @@ class Queen:
         Args:
             name: The queue. `existed` of the answer tells whether there was one.
         """
-        path = f"/api/v1/resources/queues/{quoted(name)}"
+        path = f"/api/v1/resources/queues/{quote_name(name)}"
         return await self._transport.fetch("DELETE", path, wire.QueueDeleted)
 
     def stream(self, queue: str) -> Stream:
@@ -133,11 +133,11 @@ class Queen:
         """
         return await self._push_items(calls.push_items(queue, payloads, partition=partition))
 
-    async def _push_items(self, items: list[dict[str, Any]]) -> Results:
+    async def _push_items(self, items: list[dict[str, Any]], *, once: str | None = None) -> Results:
         first = items[0] if items else {}
         key = affinity_key(first.get("queue"), first.get("partition"), None)
         with push_span(items):
-            results = await self._pusher.send(items, key=key)
+            results = await self._pusher.send(items, key=key, once=once)
         for one in results:
             if one.status == "failed":
                 raise PushFailed(results)
@@ -164,7 +164,7 @@ class Queen:
         items = calls.push_items(
             queue, payloads, partition=partition, trace_id=current_trace_id()
         )  # fmt: skip
-        return await self._buffers.add(items, options)
+        return await self._buffers.add(calls.name_items(items), options)
 
     @overload
     async def pop(
@@ -183,14 +183,15 @@ class Queen:
             queue: The queue; leave it out to pop by `namespace` or `task`.
             type: Convert payloads to this Struct, dataclass or other type.
             how: `group`, `partition`, `batch`, `partitions`, `wait` and `timeout_ms` for a long
-                poll, `auto_ack` for no lease, `subscription_mode` and `subscription_from` for
+                poll, `auto_ack` for no lease, `lease_seconds` for one of that length,
+                `subscription_mode` and `subscription_from` for
                 where a new group starts.
         """
         messages = await self._pop(PopRequest(queue=queue, **how))
         if type is None:
             return messages
         try:
-            return [converted(message, type) for message in messages]
+            return [convert_message(message, type) for message in messages]
         except ValueError as error:
             raise PayloadMismatch(messages, str(error)) from None
 
@@ -210,7 +211,7 @@ class Queen:
         if answer.status == 204 or not answer.body:
             return []
         popped: Popped = self._transport.read(answer, Popped, f"GET {path}")
-        return popped.received(self)
+        return popped.bind_messages(self)
 
     @overload
     async def ack(
@@ -251,7 +252,7 @@ class Queen:
             error: Why handling failed; kept with a dead letter.
         """
         given = context or {}
-        return await self._settler.ack(
+        return await self._ack_client.ack(
             message, status, group=group or given.get("group"), error=error or given.get("error")
         )
 
@@ -273,7 +274,7 @@ class Queen:
             error: Why; kept with a dead letter.
             group: The group to ack for; by default the one that popped the message.
         """
-        return await self._settler.ack(message, False, group=group, error=error)
+        return await self._ack_client.ack(message, False, group=group, error=error)
 
     @overload
     async def renew(
@@ -290,7 +291,7 @@ class Queen:
             message_or_lease_id: A message, a lease id, or a list of them.
             seconds: How long the lease is to last from now on.
         """
-        return await self._settler.renew(message_or_lease_id, seconds=seconds)
+        return await self._ack_client.renew(message_or_lease_id, seconds=seconds)
 
     def transaction(self) -> Transaction:
         """Begin a transaction: pushes and acks that happen together or not at all."""
@@ -367,9 +368,9 @@ class Queen:
             delete_metadata: Whether to forget where it starts as well.
             queue: Only on this queue.
         """
-        path = f"/api/v1/consumer-groups/{quoted(consumer_group)}"
+        path = f"/api/v1/consumer-groups/{quote_name(consumer_group)}"
         if queue is not None:
-            path += f"/queues/{quoted(queue)}"
+            path += f"/queues/{quote_name(queue)}"
         path += f"?deleteMetadata={str(delete_metadata).lower()}"
         return await self._transport.fetch("DELETE", path, wire.GroupDeleted)
 
@@ -382,7 +383,7 @@ class Queen:
             consumer_group: The group.
             timestamp: The start, in ISO 8601.
         """
-        path = f"/api/v1/consumer-groups/{quoted(consumer_group)}/subscription"
+        path = f"/api/v1/consumer-groups/{quote_name(consumer_group)}/subscription"
         body = {"subscriptionTimestamp": timestamp}
         return await self._transport.fetch("POST", path, wire.GroupStartChanged, body)
 
@@ -397,14 +398,14 @@ class Queen:
             timestamp: Where to, in ISO 8601.
             to_end: Behind the newest message instead.
         """
-        path = f"/api/v1/consumer-groups/{quoted(group)}/queues/{quoted(queue)}/seek"
+        path = f"/api/v1/consumer-groups/{quote_name(group)}/queues/{quote_name(queue)}/seek"
         body = {"toEnd": True} if to_end else {"timestamp": timestamp}
         return await self._transport.fetch("POST", path, wire.GroupMoved, body)
 
     # Buffers and the end.
 
     async def flush_all_buffers(self) -> None:
-        """Push everything that is buffered; raises BufferFailed if that does not work now."""
+        """Push everything that is buffered. Raises BufferFailed if that does not work now."""
         await self._buffers.flush_all()
 
     def get_buffer_stats(self) -> BufferStats:

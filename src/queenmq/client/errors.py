@@ -47,6 +47,8 @@ class RequestFailed(ClientError):
         self.reason = reason
         #: The server's word for it, for programs; docs/api.md lists them. None if it gave none.
         self.code = code
+        #: Whether an earlier try got no answer: then it may have been carried out all the same.
+        self.is_repeated = False
 
 
 class BadRequest(RequestFailed):

@@ -18,7 +18,7 @@ _SHOWN_MAX = 80
 
 
 class _Settable:
-    """What makes a Struct a mapping that can be changed, as the official client's dicts can.
+    """Makes a Struct a mapping that can be changed, as the official client's dicts can.
 
     Names that are not of the wire may be set, as in `message["_status"] = False`; they are kept
     beside the fields and not listed.
@@ -55,7 +55,7 @@ class _Settable:
         return self
 
 
-def _shown(payload: Any) -> str:
+def _format_payload(payload: Any) -> str:
     text = repr(payload)
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 3] + "..."
 
@@ -96,7 +96,8 @@ class Message(_Settable, wire.PoppedMessage[T], Generic[T], dict=True, eq=False)
 
     def __repr__(self) -> str:
         place = f"{self.queue}/{self.partition}"
-        return f"<Message {self.transaction_id!r} of {place!r}: {_shown(_message_data(self))}>"
+        payload = _format_payload(_message_data(self))
+        return f"<Message {self.transaction_id!r} of {place!r}: {payload}>"
 
 
 class DeadLetter(_Settable, wire.StoredDeadLetter[T], Generic[T], dict=True, eq=False):
@@ -125,7 +126,7 @@ class DeadLetter(_Settable, wire.StoredDeadLetter[T], Generic[T], dict=True, eq=
 
 #: The fields as such, below the properties that shadow them.
 _message_data: Any = wire.PoppedMessage.__dict__["data"].__get__
-_letter_data: Any = wire.StoredDeadLetter.__dict__["data"].__get__
+_dead_letter_data: Any = wire.StoredDeadLetter.__dict__["data"].__get__
 
 
 class UnreadableMessage(Message[Any]):
@@ -137,7 +138,7 @@ class UnreadableMessage(Message[Any]):
 
     @property
     def problem(self) -> UnreadablePayload:
-        """Why `data` cannot be read, which is what the field holds."""
+        """Return why `data` cannot be read."""
         problem: UnreadablePayload = _message_data(self)
         return problem
 
@@ -147,11 +148,11 @@ class UnreadableDeadLetter(DeadLetter[Any]):
 
     @property  # type: ignore[misc]
     def data(self) -> Any:
-        raise _letter_data(self)
+        raise _dead_letter_data(self)
 
 
 class TraceOutcome(wire.Answer, omit_defaults=True):
-    """Whether something could be recorded about a message; `error` says why not."""
+    """The result of recording a trace. `error` says why it failed."""
 
     success: bool
     trace_id: str | None = None
@@ -163,7 +164,7 @@ class Popped(Struct):
 
     messages: list[Message[Any] | None] | None = None
 
-    def received(self, queen: Any) -> list[Message[Any]]:
+    def bind_messages(self, queen: Any) -> list[Message[Any]]:
         """Return the messages, which know the client that they came to."""
         found = [message for message in self.messages or () if message is not None]
         for message in found:
@@ -171,7 +172,7 @@ class Popped(Struct):
         return found
 
 
-class SettledAndPopped(Struct):
+class AcksAndMessages(Struct):
     """The answer to acks with a pop behind them."""
 
     results: list[wire.AckResult]
@@ -197,11 +198,13 @@ _NAMES: dict[type, dict[str, str]] = {
 
 
 def field_of(message: Any, name: str) -> Any:
-    """Return a field of a Message or of a mapping with the wire's names; None if it is absent."""
+    """Return a field of a Message or of a mapping with the wire's names, or None if it is
+    absent.
+    """
     return message.get(name) if hasattr(message, "get") else None
 
 
-def converted(message: Message[Any], wanted: type[T]) -> Message[T]:
+def convert_message(message: Message[Any], wanted: type[T]) -> Message[T]:
     """Return the message with its payload converted; raise ValueError if it does not fit."""
     message.data = msgspec.convert(message.data, wanted)
     return message

@@ -40,6 +40,8 @@ class Options(TypedDict, total=False):
     headers: Mapping[str, str]
     ssl: ssl.SSLContext | None
     ca_file: str | None
+    cert_file: str | None
+    key_file: str | None
     connections: int
     json: Json | None
     close_timeout: float
@@ -66,6 +68,8 @@ DEFAULTS: Options = {
     "headers": {},
     "ssl": None,
     "ca_file": None,
+    "cert_file": None,
+    "key_file": None,
     "connections": 100,
     "json": None,
     "close_timeout": 30.0,
@@ -76,8 +80,8 @@ DEFAULTS: Options = {
 Config = str | Sequence[str] | Mapping[str, Any] | None
 
 
-def resolved(config: Config, given: Mapping[str, Any]) -> Options:
-    """All options: defaults, then a config of the official client's kind, then keywords.
+def resolve_options(config: Config, given: Mapping[str, Any]) -> Options:
+    """Return all options: defaults, then a config of the official client's kind, then keywords.
 
     None means the default, as there.
     """
@@ -106,7 +110,7 @@ def resolved(config: Config, given: Mapping[str, Any]) -> Options:
 
 
 def transport_of(options: Options) -> Transport:
-    """The transport that these options ask for; it opens nothing yet."""
+    """Return the transport that these options ask for. It opens nothing yet."""
     servers = Servers(
         options["urls"],
         strategy=options["load_balancing_strategy"],
@@ -141,14 +145,28 @@ def _token(options: Options) -> Token | None:
 
 
 def _ssl_context(options: Options) -> ssl.SSLContext | None:
-    """How to talk to the servers with https, None if there are none."""
+    """Return the TLS settings for https servers, or None if there are none."""
     context, ca_file = options["ssl"], options["ca_file"]
-    if context is not None and ca_file is not None:
-        raise ValueError("both ssl and ca_file are given; load the file into the context")
+    cert_file, key_file = options["cert_file"], options["key_file"]
+    for name, file in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
+        if context is not None and file is not None:
+            raise ValueError(f"both ssl and {name} are given; load the file into the context")
+    if key_file is not None and cert_file is None:
+        raise ValueError(f"key_file {key_file!r} needs its certificate; give cert_file as well")
     if context is not None or not any(url.startswith("https:") for url in options["urls"]):
         return context
     try:
         # Reads the system's certificates, which takes a while.
-        return ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise ValueError(f"ca_file {ca_file!r} cannot be read ({error}); name a PEM file") from None
+    if cert_file is not None:
+        try:
+            # A key with a passphrase fails instead of asking for it on the terminal.
+            context.load_cert_chain(cert_file, key_file, password=lambda: b"")
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"cert_file {cert_file!r} cannot be used ({error}); give a certificate and its key"
+                " as PEM"
+            ) from None
+    return context

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Unpack
 
 from queenmq import wire
-from queenmq.client.calls import quoted, with_query
+from queenmq.client.admin.queries import PageQuery, PipelineQuery
+from queenmq.client.calls import quote_name, with_query
 from queenmq.client.http.transport import Transport
-from queenmq.client.queries import PageQuery, PipelineQuery
 
 _PATH = "/api/v1/analytics/pipeline"
 
@@ -33,5 +33,5 @@ class Pipeline:
             table: The table's name, as `list_runs` lists it.
             query: `run`, `queue`, `consumerGroup`, `from_`, `to`, `limit`, `offset`.
         """
-        path = with_query(f"{_PATH}/{quoted(table)}", query)
+        path = with_query(f"{_PATH}/{quote_name(table)}", query)
         return await self._transport.fetch("GET", path, wire.PipelineTable)

@@ -13,6 +13,7 @@ from queenmq.client.calls import PopRequest
 from queenmq.client.consume.consumption import ConsumeOptions, Consumption, Handler
 from queenmq.client.message import Message
 from queenmq.client.tracing import current_trace_id
+from queenmq.ids import random_uuid
 
 if TYPE_CHECKING:
     from queenmq.client.client import Queen
@@ -68,7 +69,7 @@ class Queue:
         """Create the queue, or replace all its options."""
         return Operation(
             lambda: self._queen.create_queue(
-                self._named("create"),
+                self._require_queue_name("create"),
                 namespace=self._pop.get("namespace"),
                 task=self._pop.get("task"),
                 **self._config,
@@ -77,7 +78,7 @@ class Queue:
 
     def delete(self) -> Operation[wire.QueueDeleted]:
         """Remove the queue and all that is in it."""
-        name = self._named("delete")
+        name = self._require_queue_name("delete")
         return Operation(lambda: self._queen.delete_queue(name))
 
     # Pushing.
@@ -110,15 +111,18 @@ class Queue:
         # What is sent at once has a span of its own, and its trace.
         trace_id = None if options is None else current_trace_id()
         items = calls.push_items(
-            self._named("push"), payload, partition=self._partition, trace_id=trace_id
+            self._require_queue_name("push"), payload, partition=self._partition, trace_id=trace_id
         )
         if options is not None:
+            # Sent again in other company, so each has a name of its own.
+            calls.name_items(items)
             return Push(items, lambda: self._queen._buffers.add(items, options))
-        return Push(items, lambda: self._queen._push_items(items))
+        once = str(random_uuid())
+        return Push(items, lambda: self._queen._push_items(items, once=once))
 
     async def flush_buffer(self) -> None:
         """Push what is buffered for this queue and partition."""
-        name = self._named("flush")
+        name = self._require_queue_name("flush")
         await self._queen._buffers.flush((name, self._partition or "Default"))
 
     # How to pop and consume.
@@ -169,7 +173,7 @@ class Queue:
         return self
 
     def auto_ack(self, enabled: bool) -> Self:
-        """For `pop`: take no lease, at most once. For `consume`: ack after the handler.
+        """Take no lease with `pop` (at most once), or ack after the handler with `consume`.
 
         Args:
             enabled: Whether to.
@@ -284,7 +288,9 @@ class Queue:
         Args:
             consumer_group: Only those of this group.
         """
-        query = DeadLetterQuery(self._queen._transport, self._named("dlq"), consumer_group)
+        query = DeadLetterQuery(
+            self._queen._transport, self._require_queue_name("dlq"), consumer_group
+        )
         return query.partition(self._partition)
 
     def __repr__(self) -> str:
@@ -293,7 +299,7 @@ class Queue:
         shown = [repr(self._name), *(f"{name}={value!r}" for name, value in known.items() if value)]
         return f"<Queue {', '.join(shown)}>"
 
-    def _named(self, what: str) -> str:
+    def _require_queue_name(self, what: str) -> str:
         if not self._name:
             raise ValueError(f"{what} needs the name of a queue: queen.queue('orders')")
         return self._name

@@ -26,7 +26,7 @@ _NO_SPAN = contextlib.nullcontext()
 
 
 def current_trace_id() -> str | None:
-    """The trace of the current span as a UUID, None if there is none."""
+    """Return the trace of the current span as a UUID, None if there is none."""
     if _trace is None:
         return None
     span = _trace.get_current_span()
@@ -37,7 +37,9 @@ def current_trace_id() -> str | None:
 
 
 def _tracer() -> Any:
-    """Who makes spans; None if nobody would take them, for then they cost a tenth of a push."""
+    """Return what makes spans, or None if nothing would record them. Unrecorded spans still cost a
+    tenth of a push.
+    """
     if _trace is None:
         return None
     provider = _trace.get_tracer_provider()
@@ -46,7 +48,7 @@ def _tracer() -> Any:
 
 
 def push_span(items: Sequence[dict[str, Any]]) -> AbstractContextManager[None]:
-    """A span around a push; items without a trace id of their own get its trace's."""
+    """Return a span around a push; items without a trace id of their own get its trace's."""
     tracer = _tracer()
     if tracer is None or not items:
         _hand_on(items)
@@ -72,7 +74,7 @@ def _hand_on(items: Sequence[dict[str, Any]]) -> None:
 
 
 def consume_span(messages: Sequence[Message[Any]]) -> AbstractContextManager[None]:
-    """A span around a handler, linked to the traces in which its messages were pushed."""
+    """Return a span around a handler, linked to the traces in which its messages were pushed."""
     tracer = _tracer()
     return _NO_SPAN if tracer is None else _consume_span(tracer, messages)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from queenmq import wire
-from queenmq.client.calls import ack_item, group_of, lease_ids, push_items
+from queenmq.client.calls import ack_item, group_of, lease_ids, name_items, push_items
 from queenmq.client.errors import TransactionFailed
 from queenmq.client.http.transport import Transport
 from queenmq.client.tracing import current_trace_id
@@ -41,7 +41,8 @@ class Transaction:
             partition: The partition; by default `Default`.
         """
         many = payloads if isinstance(payloads, list | tuple) else [payloads]
-        items = push_items(queue, many, partition=partition, trace_id=current_trace_id())
+        trace_id = current_trace_id()
+        items = name_items(push_items(queue, many, partition=partition, trace_id=trace_id))
         self._operations.append({"type": "push", "items": items})
         return self
 

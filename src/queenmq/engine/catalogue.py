@@ -40,16 +40,16 @@ class Catalogue:
         self._stuck_slots = asyncio.Semaphore(_STUCK_CALLS_MAX)
 
     def get(self, key: PartitionKey) -> PartitionRef | None:
-        """The partition if it is remembered."""
+        """Return the partition if it is remembered."""
         return self._refs.get(key)
 
     def get_all(self, keys: Sequence[PartitionKey]) -> list[PartitionRef] | None:
-        """Return the partitions in order; None unless all of them are remembered."""
+        """Return the partitions in order, or None unless all of them are remembered."""
         refs = [ref for key in keys if (ref := self._refs.get(key)) is not None]
         return refs if len(refs) == len(keys) else None
 
     def __len__(self) -> int:
-        """How many partitions are remembered."""
+        """Return how many partitions are remembered."""
         return len(self._refs)
 
     def forget(self, keys: Iterable[PartitionKey]) -> None:
@@ -62,7 +62,7 @@ class Catalogue:
         self.forget([key for key in self._refs if key.queue == queue])
 
     async def ensure(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
-        """The partitions with these names in order, created where needed."""
+        """Return the partitions with these names in order, created where needed."""
         # Held here, because the memory may forget an entry while we wait for another.
         refs = {key: self._refs[key] for key in keys if key in self._refs}
         missing = set(keys).difference(refs)
@@ -74,7 +74,7 @@ class Catalogue:
         return [refs[key] for key in keys]
 
     async def find(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionRef]:
-        """Those of the named partitions that exist; creates nothing."""
+        """Return those of the named partitions that exist; creates nothing."""
         found: dict[PartitionKey, PartitionRef] = {}
         unknown = []
         for key in keys:
@@ -110,7 +110,7 @@ class Catalogue:
         try:
             refs = await self._store.ensure_partitions(keys, lock_timeout_ms=self._lock_timeout_ms)
         except PartitionBusy:
-            # Somebody creates one of these in a transaction of their own. Let each wait by itself.
+            # Another session creates one of these in an open transaction. Let each wait by itself.
             self._create_apart(keys)
         except StorageRejected as error:
             # One name is at fault, and only that one may fail.
@@ -122,8 +122,10 @@ class Catalogue:
             for key in keys:
                 self._answer(key, error)
         except Exception:
-            # A defect; still nobody may be left waiting for an answer.
-            logger.exception("a look-up broke", extra={"event": "call_broke"})
+            # A defect. No caller may be left waiting for an answer.
+            logger.exception(
+                "Finding partitions failed unexpectedly.", extra={"event": "call_broke"}
+            )
             self._answer_found(keys, ())
         else:
             self._answer_found(keys, refs)

@@ -1,38 +1,48 @@
-"""Maintenance mode: two switches that all brokers share, as this one knows them.
+"""Maintenance mode: switches that all brokers share, as this one knows them.
 
 For pushes: on, everything is kept on disk and nothing is drained. For pops: on, nothing is handed
-out.
+out. For a consumer group: on, nothing is handed out to that group.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
+
+from queenmq.errors import Conflict
 
 logger = logging.getLogger(__name__)
 
 PUSH_SWITCH = "push_maintenance"
 POP_SWITCH = "pop_maintenance"
+_GROUP_SWITCH = "paused_group:"
+#: Groups that are paused at one time.
+PAUSED_GROUPS_MAX = 1_000
 
 
 class Maintenance:
-    """The switches. `on_push` and `on_pop` are called with each new state of theirs."""
+    """The switches. `on_push`, `on_pop` and `on_group` are called with each new state of theirs."""
 
     def __init__(
         self,
         *,
         read: Callable[[], Awaitable[Mapping[str, Any]]],
         write: Callable[[str, Any], Awaitable[None]],
+        remove: Callable[[str], Awaitable[None]],
         on_push: Callable[[bool], None],
         on_pop: Callable[[bool], None],
+        on_group: Callable[[str, bool], None],
     ) -> None:
         self._read = read
         self._write = write
+        self._remove = remove
         self._on_push = on_push
         self._on_pop = on_pop
+        self._on_group = on_group
         self.is_push = False
+        self.paused_groups: frozenset[str] = frozenset()
         #: Set while pops are served.
         self._serving = asyncio.Event()
         self._serving.set()
@@ -47,11 +57,29 @@ class Maintenance:
         state = await self._read()
         self._apply(PUSH_SWITCH, state.get(PUSH_SWITCH) is True)
         self._apply(POP_SWITCH, state.get(POP_SWITCH) is True)
+        self._apply_groups(
+            name.removeprefix(_GROUP_SWITCH)
+            for name, value in state.items()
+            if name.startswith(_GROUP_SWITCH) and value is True
+        )
 
     async def switch(self, name: str, value: bool) -> None:
-        """Switch for all brokers; this one obeys at once, others when they look next."""
+        """Switch for all brokers. This one obeys at once, others when they look next."""
         await self._write(name, value)
         self._apply(name, value)
+
+    async def pause_group(self, consumer_group: str, is_paused: bool) -> None:
+        """Pause a group for all brokers, or let it go on. Raises Conflict at PAUSED_GROUPS_MAX."""
+        known = self.paused_groups
+        if is_paused and consumer_group not in known and len(known) >= PAUSED_GROUPS_MAX:
+            raise Conflict(
+                f"{len(known)} consumer groups are paused, which is the most; resume one first"
+            )
+        if is_paused:
+            await self._write(_GROUP_SWITCH + consumer_group, True)
+        else:
+            await self._remove(_GROUP_SWITCH + consumer_group)
+        self._apply_groups(known | {consumer_group} if is_paused else known - {consumer_group})
 
     async def wait_for_pops(self, timeout_s: float) -> bool:
         """Wait until pops are served again; whether they are."""
@@ -63,9 +91,21 @@ class Maintenance:
         return True
 
     def stop(self) -> None:
-        """Hold no pop any longer; nothing is handed out in a stop anyway."""
+        """Hold no pop any longer. Nothing is handed out in a stop anyway."""
         self._is_stopping = True
         self._serving.set()
+
+    def _apply_groups(self, paused: Iterable[str]) -> None:
+        before, self.paused_groups = self.paused_groups, frozenset(paused)
+        for group in sorted(before ^ self.paused_groups):
+            is_paused = group in self.paused_groups
+            logger.warning(
+                "consumer group %s is %s",
+                group,
+                "paused" if is_paused else "served again",
+                extra={"event": "group_paused" if is_paused else "group_resumed"},
+            )
+            self._on_group(group, is_paused)
 
     def _apply(self, name: str, value: bool) -> None:
         before = self.is_push if name == PUSH_SWITCH else self.is_pop

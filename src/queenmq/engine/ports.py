@@ -1,4 +1,4 @@
-"""What the engine needs from the world: a message store. Private to the package; reshape freely."""
+"""The ports of the engine: a message store, an operation store, a journal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from queenmq.engine.requests import (
     AckItem,
     AckResult,
     ClaimedOperation,
+    CompletedLease,
     Fetched,
+    KnownPush,
     LeaseRelease,
     News,
     OnwardAsk,
@@ -39,27 +41,32 @@ class MessageStore(Protocol):
     async def ensure_partitions(
         self, keys: Sequence[PartitionKey], *, lock_timeout_ms: int
     ) -> list[PartitionRef]:
-        """The partitions with these names, made where they do not exist."""
+        """Return the partitions with these names, made where they do not exist."""
 
     async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
-        """Those of the named partitions that exist."""
+        """Return those of the named partitions that exist."""
 
     async def push_messages(
-        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+        self, call: PushCall, *, queue_max: int, checks_operations_first: bool, lock_timeout_ms: int
     ) -> Pushed:
         """Store or queue all items or none; look for operations first where some are likely."""
 
+    async def find_push_keys(self, keys: Sequence[UUID]) -> list[KnownPush]:
+        """Return the push requests with these keys that were made before."""
+
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
-        """The partitions whose row another transaction holds."""
+        """Return the partitions whose row another transaction holds."""
 
     async def find_publishing(self, partition_ids: Sequence[UUID]) -> set[UUID]:
-        """The partitions whose row a publication of Spark holds: pushes are queued behind it."""
+        """Return the partitions whose row a publication of Spark holds: pushes are queued behind
+        it.
+        """
 
     async def find_busy_cursors(self, keys: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
-        """The (partition, group) pairs whose cursor another transaction holds."""
+        """Return the (partition, group) pairs whose cursor another transaction holds."""
 
     async def find_busy_leases(self, lease_ids: Sequence[UUID]) -> set[UUID]:
-        """The leases with a cursor that another transaction holds."""
+        """Return the leases with a cursor that another transaction holds."""
 
     async def subscribe_groups(self, starts: Sequence[tuple[Scope, str, Subscription]]) -> None:
         """Remember where groups start, the first time each is seen."""
@@ -67,18 +74,18 @@ class MessageStore(Protocol):
     async def pop_sm_resolve(
         self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
     ) -> Sequence[Resolved | None]:
-        """What each place has to deliver; None for those that time did not suffice for."""
+        """Return what each place has to deliver, or None where time ran out."""
 
     async def search_onwards(
         self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int
     ) -> Sequence[Page | None]:
-        """The next page of each queue; None for those that time did not suffice for."""
+        """Return the next page of each queue, or None for those that time did not suffice for."""
 
     async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> Sequence[News]:
-        """What has happened in each queue since its horizon, in order."""
+        """Return what has happened in each queue since its horizon, in order."""
 
     async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
-        """Whether each place has anything to deliver."""
+        """Return whether each place has anything to deliver."""
 
     async def pop_messages_batch(
         self, candidates: Sequence[PopCandidate], *, apart_count: int
@@ -90,6 +97,10 @@ class MessageStore(Protocol):
     ) -> dict[UUID, Fetched]:
         """Read what was leased apart, by partition; one that is gone has no result."""
 
+    async def return_taken(self, consumer_group: str, grants: Sequence[PopGrant]) -> set[UUID]:
+        """Undo acks of pops where nothing has happened since; the partitions where that worked."""
+        ...
+
     async def pop_sm_release(
         self, releases: Sequence[LeaseRelease], *, lock_timeout_ms: int
     ) -> None:
@@ -99,6 +110,14 @@ class MessageStore(Protocol):
         self, items: Sequence[AckItem], *, lock_timeout_ms: int
     ) -> list[AckResult]:
         """Settle messages; one result per item, in order."""
+
+    async def ack_completed(
+        self, leases: Sequence[CompletedLease], *, lock_timeout_ms: int
+    ) -> list[AckResult | list[AckResult]]:
+        """Settle completed messages of leases, none of which stands twice.
+
+        One element per lease, in order: the result that all its messages have, or one for each.
+        """
 
     async def renew_leases(
         self, lease_ids: Sequence[UUID], seconds: Sequence[int], *, lock_timeout_ms: int
@@ -117,7 +136,7 @@ class MessageStore(Protocol):
 
 
 class OperationStore(Protocol):
-    """The operation queue as whoever runs it sees it."""
+    """The operation queue as its runner sees it."""
 
     async def claim(
         self, worker: str, token: UUID, *, partitions_max: int, items_max: int
@@ -140,7 +159,7 @@ class OperationStore(Protocol):
         """Give back what was not run, noting what is wrong with one of them."""
 
     async def count_waiting(self) -> WaitingOperations:
-        """How many there are to run."""
+        """Return how many there are to run."""
 
 
 class KeptPush(Protocol):
@@ -151,7 +170,11 @@ class KeptPush(Protocol):
 
     @property
     def position(self) -> Hashable:
-        """Where it is; no other request has the same."""
+        """Return where the request is. No other request has the same position."""
+
+    @property
+    def accepted_ms(self) -> int:
+        """Unix time at which it was accepted; 0 if that is not known."""
 
 
 class KeptPushes(Protocol):
@@ -169,18 +192,18 @@ class PushJournal(Protocol):
 
     @property
     def pending(self) -> int:
-        """Requests that are not drained."""
+        """Return requests that are not drained."""
 
     @property
     def is_closing(self) -> bool:
-        """Whether the last of them are being drained."""
+        """Return whether the last of them are being drained."""
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a fault of the database keeps them from being drained."""
+        """Return whether a fault of the database keeps them from being drained."""
 
     async def append(self, items: PushItems) -> Sequence[str]:
-        """Keep a request; it is safe when this returns. The transaction ids of its items."""
+        """Keep a request. It is safe when this returns. The transaction ids of its items."""
 
     async def try_lead(self) -> bool:
         """Become the one process that drains, if there is none."""
@@ -189,13 +212,13 @@ class PushJournal(Protocol):
         """Let another one drain."""
 
     async def read(self, *, records_max: int, bytes_max: int) -> KeptPushes:
-        """The next requests to drain."""
+        """Return the next requests to drain."""
 
     async def advance(self, end: Any) -> None:
-        """Requests up to here are drained."""
+        """Mark requests up to here as drained."""
 
-    async def tell(self, *, is_closing: bool = False, is_stuck: bool = False) -> None:
-        """Tell all processes that the end is near, that nothing moves, or neither."""
+    async def announce(self, *, is_closing: bool = False, is_stuck: bool = False) -> None:
+        """Announce to all processes that the drain is closing, is stuck, or neither."""
 
     async def set_aside(self, record: Any, reason: str) -> None:
         """Keep a request that cannot be drained, apart from the others."""

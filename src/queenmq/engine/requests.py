@@ -1,4 +1,4 @@
-"""What the engine works on: requests, and what the store answers. Plain values, no behaviour.
+"""The values of the engine: requests, and the store's answers. No behaviour.
 
 Requests keep their items in columns (one list per field), because that is how they go to the
 database and how many requests are joined into one call.
@@ -10,7 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid5
+
+from queenmq.engine.outcomes import HoldReason, ItemOutcome, PopOutcome
 
 #: The consumer group of callers that name none.
 QUEUE_MODE = "__QUEUE_MODE__"
@@ -41,6 +43,17 @@ class PartitionRef:
     id_digits: str = ""
 
 
+class RequestKey(NamedTuple):
+    """By what a push request is recognised when it is sent again."""
+
+    #: Of the key that the caller gave, and of the caller.
+    key: UUID
+    #: Of the request's body.
+    digest: UUID
+    #: The record of the spool that it was kept in.
+    origin: UUID | None = None
+
+
 @dataclass(slots=True)
 class PushItems:
     """Items to push, one list element per item. A column without any value is None."""
@@ -50,10 +63,14 @@ class PushItems:
     transaction_ids: list[str | None] | None = None
     trace_ids: list[UUID | None] | None = None
     producer_subs: list[str | None] | None = None
+    #: True where the payload is encrypted. None, not False, where it is not: the database then
+    #: refuses it for an encrypted queue.
+    encrypted: list[bool | None] | None = None
+    request_key: RequestKey | None = None
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether every item has an id, by which storing it twice is noticed."""
+        """Return whether every item has an id, by which storing it twice is noticed."""
         return self.transaction_ids is not None and None not in self.transaction_ids
 
 
@@ -70,33 +87,47 @@ class PushCall(NamedTuple):
     is_accepted: bool = False
     #: No transaction id is looked for; NotUnique if one is stored already.
     are_ids_new: bool = False
+    #: The key of each request; None: no request has one. KeyKnown if one was used before.
+    request_keys: Sequence[RequestKey | None] | None = None
 
 
 class Pushed(NamedTuple):
-    """What became of the items of a call, in order; see push_messages for the letters."""
+    """The result of one call: an id and an outcome for each item, in order."""
 
     ids: Sequence[str | None]
-    outcomes: str
+    outcomes: Sequence[ItemOutcome]
+    positions: Sequence[int | None] | None
+
+
+class KnownPush(NamedTuple):
+    """A push request that was made before, and what it was answered; see push_keys."""
+
+    key: UUID
+    digest: UUID
+    origin: UUID | None
+    message_ids: Sequence[str | None] | None
+    outcomes: Sequence[ItemOutcome] | None
     positions: Sequence[int | None] | None
 
 
 class PushOutcome(NamedTuple):
-    """What became of the items of a push, in order.
+    """The result of a push: an id and an outcome for each item, in order.
 
-    outcomes has a letter per item: q queued, d duplicate, f refused because the queue is full; b
-    and s wait as an operation, whose id takes the place of the message id; p is kept on disk
-    because of the database and m because of maintenance, and the transaction id takes its place.
+    A queued item has the id of its operation instead of a message id, and a spooled one has its
+    transaction id.
     """
 
     refs: Sequence[PartitionRef]
     message_ids: Sequence[str | None]
-    outcomes: str
+    outcomes: Sequence[ItemOutcome]
     #: Places in line, where an item waits as an operation.
     positions: Sequence[int | None] | None = None
+    #: The request was made before, and this is what it was answered then.
+    is_repeat: bool = False
 
     @property
     def queued_ids(self) -> set[str]:
-        """The operations that wait."""
+        """Return the operations that wait."""
         if self.positions is None:
             return set()
         pairs = zip(self.message_ids, self.positions, strict=True)
@@ -104,8 +135,8 @@ class PushOutcome(NamedTuple):
 
     @property
     def is_delayed(self) -> bool:
-        """Whether some of it waits, because of load or an outage."""
-        return self.positions is not None or "p" in self.outcomes
+        """Return whether some of it waits, because of load or an outage."""
+        return self.positions is not None or ItemOutcome.SPOOLED in self.outcomes
 
 
 class ClaimedOperation(NamedTuple):
@@ -127,7 +158,7 @@ class ClaimedOperation(NamedTuple):
 
 
 class RemovedMessages(NamedTuple):
-    """What one call of retention removed, by rule, and where the next one goes on."""
+    """The messages that one call of retention removed, by rule, and where the next one goes on."""
 
     #: The partition after which to look; None: all of the queue were looked at.
     next_after: str | None
@@ -141,7 +172,7 @@ class RemovedMessages(NamedTuple):
 
 
 class WaitingOperations(NamedTuple):
-    """How many operations wait to be run, for how long the oldest does, and how many failed."""
+    """The number of operations that wait, the age of the oldest, and the number that failed."""
 
     operations: int
     oldest_s: float
@@ -149,7 +180,7 @@ class WaitingOperations(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Where a pop looks: a partition, a queue, or queues by namespace and task (None: any)."""
+    """The scope of a pop: a partition, a queue, or queues by namespace and task (None: any)."""
 
     queue: str | None = None
     partition: str | None = None
@@ -158,13 +189,13 @@ class Scope(NamedTuple):
 
     @property
     def partition_key(self) -> PartitionKey:
-        """The one partition of a scope that names one."""
+        """Return the one partition of a scope that names one."""
         assert self.queue is not None and self.partition is not None
         return PartitionKey(self.queue, self.partition)
 
     def covers(self, key: PartitionKey | str, namespace: str, task: str) -> bool:
-        """Whether a pop here could get something of a partition, or of any partition of a queue,
-        of the queue that the scope is about or one with this namespace and task.
+        """Return whether a pop here could get something of a partition, or of any partition of a
+        queue, of the queue that the scope is about or one with this namespace and task.
         """
         is_near = self.queue is not None or (
             self.namespace in (None, namespace) and self.task in (None, task)
@@ -173,7 +204,7 @@ class Scope(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """Where a group that is new to a queue starts; no time means: what is committed from now on."""
+    """The start of a group that is new to a queue. No time means: from now on."""
 
     start_time: datetime | None
 
@@ -189,6 +220,7 @@ class PopRequest:
     is_auto_ack: bool = False
     wait_ms: int | None = None
     subscription: Subscription | None = None
+    lease_seconds: int | None = None
 
 
 class PopCandidate(NamedTuple):
@@ -200,16 +232,20 @@ class PopCandidate(NamedTuple):
     batch: int
     is_auto_ack: bool
     lease_id: UUID
+    #: How long the lease is to last; None for the time of the queue.
+    lease_seconds: int | None = None
 
 
 class PopGrant(NamedTuple):
-    """What the store says of one candidate; see pop_messages_batch for the outcomes."""
+    """The store's answer about one candidate."""
 
     request: int
     partition_id: UUID
-    outcome: str
+    outcome: PopOutcome
     lease_id: str | None
     has_more: bool | None
+    #: Of one that waits, the time until it is due; of one that is leased, when that ends, in Unix
+    #: milliseconds.
     due_ms: float | None
     #: What is leased or taken: after_seq < seq <= end_seq; and how often that was tried before.
     after_seq: int | None
@@ -224,7 +260,9 @@ class PopGrant(NamedTuple):
 
 
 class ResolveAsk(NamedTuple):
-    """Where to look for whom, since when, and which partitions to look at in any case."""
+    """One question of a look-up: a scope, a group, a horizon, and partitions to check in any
+    case.
+    """
 
     scope: Scope
     consumer_group: str
@@ -233,19 +271,19 @@ class ResolveAsk(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What a look-up has found in one place; see pop_sm_resolve."""
+    """The answer of a look-up for one place. See pop_sm_resolve."""
 
     is_found: bool
     is_complete: bool
     partition_ids: Sequence[UUID]
     held_ids: Sequence[UUID]
-    held_whys: str
+    held_whys: Sequence[HoldReason]
     next_due_ms: float | None
     horizon: str
 
 
 class News(NamedTuple):
-    """What has happened in a queue since a horizon; see find_news."""
+    """The news of a queue since a horizon. See find_news."""
 
     is_changed: bool
     partition_names: Collection[str]
@@ -269,7 +307,7 @@ class Page(NamedTuple):
     is_filled: bool
     partition_ids: Sequence[UUID]
     held_ids: Sequence[UUID]
-    held_whys: str
+    held_whys: Sequence[HoldReason]
     next_due_ms: float | None
     last_id: UUID
 
@@ -286,7 +324,7 @@ class Fetched(NamedTuple):
 
 
 class AckItem(NamedTuple):
-    """One message to settle. A lease id of None skips the lease check."""
+    """One message to ack. A lease id of None skips the lease check."""
 
     partition_id: UUID
     consumer_group: str
@@ -296,8 +334,19 @@ class AckItem(NamedTuple):
     error: str | None
 
 
+class CompletedLease(NamedTuple):
+    """Messages of one lease that were completed, in the order of their delivery."""
+
+    partition_id: UUID
+    consumer_group: str
+    lease_id: UUID
+    messages: int
+    #: Their transaction ids, joined by line feeds; none of them contains one.
+    names: str
+
+
 class AckResult(NamedTuple):
-    """What became of one ack. has_more: the partition may be popped again at once."""
+    """The result of one ack. has_more: the partition may be popped again at once."""
 
     success: bool
     error: str | None
@@ -319,7 +368,7 @@ class LeaseRelease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionItems:
-    """What a transaction does, and what it is recognised by when it is sent again."""
+    """The content of a transaction, and the key that recognises it when it is sent again."""
 
     pushes: PushItems
     acks: Sequence[AckItem]
@@ -330,9 +379,14 @@ class TransactionItems:
     key: UUID | None
     is_key_derived: bool
 
+    @property
+    def seed(self) -> UUID | None:
+        """What ids that are made up for it begin from: the same whenever it is sent again."""
+        return None if self.key is None else uuid5(self.key, str(self.digest))
+
 
 class TransactionOutcome(NamedTuple):
-    """A committed transaction: what became of its pushes, and of each ack what it led to."""
+    """A committed transaction: the outcome of its pushes, and the result of each ack."""
 
     pushed: PushOutcome
     is_dlq: Sequence[bool]

@@ -1,7 +1,7 @@
 """Transactions: pushes and acks that happen together or not at all. One database call each, never
 merged.
 
-A transaction whose rows are held by somebody else waits in a lane, so that it keeps no slot from
+A transaction whose rows another session holds waits in a lock queue, so that it keeps no slot from
 the others.
 """
 
@@ -13,9 +13,10 @@ from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.ack.service import Freed
-from queenmq.engine.calls.laned_calls import LanedCalls
+from queenmq.engine.calls.batched_calls import BatchedCalls
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.ports import MessageStore
+from queenmq.engine.push.sealing import NO_KEYS, Sealing
 from queenmq.engine.requests import PartitionRef, TransactionItems, TransactionOutcome
 from queenmq.errors import Overloaded, PartitionBusy, PartitionGone, QueenError, StorageUnavailable
 from queenmq.metrics.registry import Registry
@@ -66,17 +67,8 @@ class TransactionEntry:
         )
 
 
-def overtaking(what: str) -> StorageUnavailable:
-    """Return the error of what may not push while pushes that were accepted before wait on disk."""
-    text = (
-        f"pushes that were accepted before wait on this broker's disk, and this {what} would"
-        " overtake them; nothing was done, try again later"
-    )
-    return StorageUnavailable(text, public=text)
-
-
 class TransactionService:
-    """Runs transactions and tells of what they pushed."""
+    """Runs transactions and reports what they pushed."""
 
     def __init__(
         self,
@@ -89,19 +81,21 @@ class TransactionService:
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
         on_freed: Freed,
-        is_spooling: Callable[[], bool] = lambda: False,
+        check_order: Callable[[str], None] = lambda _: None,
+        sealing: Sealing = NO_KEYS,
         registry: Registry | None = None,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._is_spooling = is_spooling
+        self._check_order = check_order
+        self._sealing = sealing
         self._wait_ms = wait_ms
         self._queue_max = queue_max
         self._on_pushed = on_pushed
         self._on_queued = on_queued
         self._on_freed = on_freed
         self._waiting = 0
-        self._calls: LanedCalls[TransactionEntry] = LanedCalls(
+        self._calls: BatchedCalls[TransactionEntry] = BatchedCalls(
             "transaction",
             self._run,
             self._find_busy,
@@ -124,24 +118,25 @@ class TransactionService:
                 depth=self._waiting,
                 bound="transactions_waiting",
             )
-        if items.pushes.keys and self._is_spooling():
-            raise overtaking("transaction")
+        if items.pushes.keys:
+            self._check_order("transaction")
         refs = self._catalogue.get_all(items.pushes.keys)
         future: asyncio.Future[TransactionOutcome]
         if refs is None:
-            future = asyncio.get_running_loop().create_task(self._look_up(items))
+            future = asyncio.get_running_loop().create_task(self._ensure_and_send(items))
         else:
             future = self._send(items, refs)
         self._waiting += 1
         future.add_done_callback(self._count_out)
         return future
 
-    async def _look_up(self, items: TransactionItems) -> TransactionOutcome:
+    async def _ensure_and_send(self, items: TransactionItems) -> TransactionOutcome:
         return await self._send(items, await self._catalogue.ensure(items.pushes.keys))
 
     def _send(
         self, items: TransactionItems, refs: list[PartitionRef]
     ) -> asyncio.Future[TransactionOutcome]:
+        self._sealing.fit(items.pushes, refs, seed=items.seed)
         entry = TransactionEntry(items, refs, wait_ms=self._wait_ms)
         self._calls.add(entry)
         return entry.future
@@ -159,6 +154,9 @@ class TransactionService:
         busy = await self._store.find_busy_cursors(acked) if acked else set()
         if pushed:
             partition_ids = await self._store.find_busy_partitions(pushed)
+            if partition_ids:
+                # Pushes to these are queued, so nobody waits for them.
+                partition_ids -= await self._store.find_publishing(sorted(partition_ids))
             busy |= {(partition_id, _PUSHES) for partition_id in partition_ids}
         return busy
 
@@ -181,28 +179,29 @@ class TransactionService:
                 lock_timeout_ms=lock_timeout_ms,
             )
         except PartitionGone:
-            await self._look_up_again(entry)
+            await self._retarget(entry)
         else:
-            self._committed(entry, outcome)
+            self._finish(entry, outcome)
 
-    async def _look_up_again(self, entry: TransactionEntry) -> None:
+    async def _retarget(self, entry: TransactionEntry) -> None:
         self._catalogue.forget(entry.items.pushes.keys)
         if entry.attempts + 1 >= _ATTEMPTS_MAX:
             text = "a queue of this transaction is deleted again and again; try again"
             raise StorageUnavailable(text, public=text)
-        # PartitionBusy leaves it with whoever runs it; only one that is put back counts as aimed.
+        # PartitionBusy leaves it with its runner. Only one that is put back counts as retargeted.
         refs = await self._catalogue.ensure(entry.items.pushes.keys)
+        self._sealing.fit(entry.items.pushes, refs, seed=entry.items.seed)
         entry.attempts += 1
         entry.set_refs(refs)
         self._calls.put_back([entry])
 
-    def _committed(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
+    def _finish(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
         if not outcome.is_repeat:
-            self._tell(entry, outcome)
+            self._notify(entry, outcome)
         if not entry.future.done():
             entry.future.set_result(outcome)
 
-    def _tell(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
+    def _notify(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
         if queued := outcome.pushed.queued_ids:
             self._on_queued(len(queued))
         self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())

@@ -96,7 +96,9 @@ class Cells:
         self._save_head()
 
     def find(self, name: str, count: int = 1) -> int | None:
-        """Return where these numbers are, made if need be; None when there is no room for them."""
+        """Return where these numbers are, made if need be, or None when there is no room for
+        them.
+        """
         at = self._places.get((name, count))
         return self._add(name, count) if at is None else at
 

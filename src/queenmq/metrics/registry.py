@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from queenmq.metrics.cells import Memory, Numbers, Reading
 from queenmq.metrics.series import SEPARATOR, Counter, Family, Gauge, Histogram
-from queenmq.metrics.text import Sample, Told
+from queenmq.metrics.text import MetricFamily, Sample
 
 #: Seconds: of calls and answers.
 SECONDS = (
@@ -47,7 +47,7 @@ class Registry:
         self._families: dict[str, Family[Any]] = {}
         #: What is measured by asking, with the number it is written to and what to add to it.
         self._reads: list[tuple[Counter, Callable[[], float], float]] = []
-        self._derived: list[Callable[[Mapping[str, Told]], Told]] = []
+        self._derived: list[Callable[[Mapping[str, MetricFamily]], MetricFamily]] = []
 
     # Making series.
 
@@ -110,7 +110,7 @@ class Registry:
         # A counter goes on behind what an earlier worker of this place has counted.
         self._reads.append((series, read, 0.0 if is_gauge else series.value))
 
-    def derive(self, make: Callable[[Mapping[str, Told]], Told]) -> None:
+    def derive(self, make: Callable[[Mapping[str, MetricFamily]], MetricFamily]) -> None:
         """Tell a family that follows from others, once those are added up."""
         self._derived.append(make)
 
@@ -125,24 +125,24 @@ class Registry:
                 for histogram in family.series:
                     histogram.publish()
 
-    def collect(self) -> list[Told]:
-        """Return all series of all workers, as one broker tells them."""
+    def collect(self) -> list[MetricFamily]:
+        """Return all series of all workers, as those of one broker."""
         self.publish()
-        told = {name: _Merger(family) for name, family in self._families.items()}
+        merged = {name: _Merger(family) for name, family in self._families.items()}
         for place in range(self._memory.places):
             reading = self._memory.read(place)
             if reading.entries:
                 worker = Worker(place, reading.pid, self._is_alive(reading.pid))
-                _add_up(told, reading, worker)
-        families = {name: merger.tell() for name, merger in told.items()}
+                _add_up(merged, reading, worker)
+        families = {name: merger.build() for name, merger in merged.items()}
         return [*families.values(), *(make(families) for make in self._derived)]
 
     def sum(self, name: str, **labels: str) -> float:
         """Return a counter or gauge of the whole broker, added up over all other labels."""
-        told = next(one for one in self.collect() if one.name == name)
+        merged = next(one for one in self.collect() if one.name == name)
         return sum(
             sample.value
-            for sample in told.samples
+            for sample in merged.samples
             if all(sample.labels.get(label) == value for label, value in labels.items())
         )
 
@@ -151,10 +151,10 @@ def _make_histogram(bounds: Sequence[float], numbers: Numbers, at: int) -> Histo
     return Histogram(numbers, at, bounds)
 
 
-def _add_up(told: dict[str, _Merger], reading: Reading, worker: Worker) -> None:
+def _add_up(merged: dict[str, _Merger], reading: Reading, worker: Worker) -> None:
     for entry in reading.entries:
         name, *values = entry.name.split(SEPARATOR)
-        merger = told.get(name)
+        merger = merged.get(name)
         if merger is not None:
             numbers = list(reading.numbers[entry.at : entry.at + entry.width])
             merger.add(tuple(values), numbers, worker)
@@ -182,7 +182,7 @@ class _Merger:
         else:
             self._numbers[values] = [a + b for a, b in zip(before, numbers, strict=True)]
 
-    def tell(self) -> Told:
+    def build(self) -> MetricFamily:
         family = self._family
         labels = family.labels + (WORKER_LABELS if family.merge == "each" else ())
         samples: list[Sample] = []
@@ -192,7 +192,7 @@ class _Merger:
                 samples += _histogram_samples(given, numbers, family.bounds)
             else:
                 samples.append(Sample("", given, numbers[0]))
-        return Told(family.name, family.text, family.kind, samples)
+        return MetricFamily(family.name, family.text, family.kind, samples)
 
 
 def _histogram_samples(

@@ -29,7 +29,7 @@ class Counter:
 
     @property
     def value(self) -> float:
-        """What this place has counted so far, earlier workers of it included."""
+        """Return what this place has counted so far, earlier workers of it included."""
         return self._numbers[self._at]
 
     def set(self, value: float) -> None:
@@ -44,7 +44,7 @@ class Gauge(Counter):
 
 
 class Histogram:
-    """How often values were up to each bound, and their sum.
+    """Counts values up to each bound, and their sum.
 
     To observe is to append to a list, which is much less work than anything else: there are several
     for each request. `publish` sorts what has gathered into the buckets, in shared memory.
@@ -129,7 +129,7 @@ class Family(Generic[S]):
     def _open(self, values: tuple[str, ...]) -> S:
         at = self._find(values)
         if at is None:
-            # Full: what is counted from now on is told as one.
+            # Full: later labels share one series.
             at = self._find((OTHER,) * len(self.labels))
         assert at is not None, f"no room for the series {self.name}"
         return self._make(self._cells.numbers, at)

@@ -14,8 +14,8 @@ class Sample(NamedTuple):
     value: float
 
 
-class Told(NamedTuple):
-    """A family as it is told."""
+class MetricFamily(NamedTuple):
+    """One metric family with its samples."""
 
     name: str
     text: str
@@ -24,7 +24,7 @@ class Told(NamedTuple):
     samples: list[Sample]
 
 
-def encode(families: Iterable[Told]) -> bytes:
+def encode(families: Iterable[MetricFamily]) -> bytes:
     """Return the text of all families."""
     lines: list[str] = []
     for name, text, kind, samples in families:
@@ -61,6 +61,6 @@ def _encode_value(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def gauge(name: str, text: str, value: float) -> Told:
-    """A gauge without labels."""
-    return Told(name, text, "gauge", [Sample("", {}, value)])
+def gauge(name: str, text: str, value: float) -> MetricFamily:
+    """Return a gauge without labels."""
+    return MetricFamily(name, text, "gauge", [Sample("", {}, value)])

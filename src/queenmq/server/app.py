@@ -115,7 +115,7 @@ class App:
                 else:
                     self._hot[method, spec.path.encode()] = served
         self._router = Router(
-            _router_routes(others, meter), redirect_slashes=False, default=self._unknown
+            _router_routes(others, meter), redirect_slashes=False, default=self._serve_unknown
         )
         self._paths = {path for _, path in self._hot}
         self._failures = FailureLog()
@@ -131,9 +131,9 @@ class App:
 
     async def _meet(self, exchange: Exchange) -> None:
         """Serve a request whose credential was not seen before."""
-        exchange.identity = await self._gate.identify(exchange.head)
+        exchange.identity = await self._gate.identify(exchange.head, exchange.address)
         if exchange.has_left:
-            # It reaches nobody, but the body counts as held until the request is answered.
+            # No client reads it, but the body counts as held until the request is answered.
             exchange.answer(503, b"")
         else:
             self._serve(exchange)
@@ -169,11 +169,11 @@ class App:
         path = exchange.head.path.decode("latin-1")
         if not isinstance(error, QueenError):
             facts = {"event": "defect", "error_id": new_error_id(), "path": path}
-            logger.error("a request broke", exc_info=error, extra=facts)
+            logger.error("A request failed unexpectedly.", exc_info=error, extra=facts)
             body = msgspec.structs.replace(DEFECT, error_id=facts["error_id"])
             exchange.answer(500, wire.encode(body))
             return
-        self._meter.failed(error, status_of(error))
+        self._meter.note_failure(error, status_of(error))
         if isinstance(error, Overloaded):
             self._refusals.count(error)
         body = body_of(error)
@@ -187,7 +187,7 @@ class App:
             headers.append((b"www-authenticate", b"Bearer"))
         exchange.answer(status_of(error), wire.encode(body), headers)
 
-    async def _unknown(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_unknown(self, scope: Scope, receive: Receive, send: Send) -> None:
         text = f"No route matches {scope['path'][:200]!r}. See docs/api.md for the list of routes."
         answer = json_answer(wire.ErrorAnswer(text, NO_SUCH_ROUTE), 404)
         await answer(scope, receive, send)

@@ -15,6 +15,8 @@ from queenmq.server.edge.origins import OriginRules, is_loopback, make_judge
 from queenmq.server.edge.server import EdgeServer
 from queenmq.server.edge.shared import Edge
 from queenmq.server.orders import BrokerOrders
+from queenmq.server.tls.certificates import Certificates, find_files
+from queenmq.server.tls.link import TlsLink
 from queenmq.server.wiring.broker import Broker
 from queenmq.settings import Settings
 
@@ -35,7 +37,7 @@ def calm_garbage_collector() -> None:
 
 
 def bind(settings: Settings) -> socket.socket:
-    """The listening socket; may be handed to several processes."""
+    """Return the listening socket; may be handed to several processes."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -45,10 +47,11 @@ def bind(settings: Settings) -> socket.socket:
     return sock
 
 
-def address_of(sock: socket.socket) -> str:
-    """The URL under which the socket is reached."""
+def address_of(sock: socket.socket, *, is_tls: bool = False) -> str:
+    """Return the URL under which the socket is reached."""
     host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def make_edge(broker: Broker, settings: Settings) -> Edge:
@@ -86,8 +89,9 @@ def make_edge(broker: Broker, settings: Settings) -> Edge:
         app=broker.app,
         on_error=broker.app.fail,
         gzip_bytes_min=settings.gzip_bytes_min,
-        on_answer=broker.meter.answered,
-        on_refusal=lambda error: broker.meter.refused(error.status, error.bound),
+        scheme="http" if settings.tls_cert is None else "https",
+        on_answer=broker.meter.note_answer,
+        on_refusal=lambda error: broker.meter.note_refusal(error.status, error.bound),
     )
 
 
@@ -100,7 +104,7 @@ def serve(
 ) -> bool:
     """Serve until a signal says to stop; return whether the start succeeded.
 
-    `on_ready` is told which database it is, if that is known by then.
+    `on_ready` gets the id of the database, if that is known by then.
     """
     factory = None
     if sys.platform != "win32":
@@ -117,11 +121,16 @@ async def _serve(
 ) -> None:
     settings = orders.settings
     broker = Broker(orders)
-    server = EdgeServer(make_edge(broker, settings), backlog=_BACKLOG)
+    edge = make_edge(broker, settings)
+    certificates = _certificates(settings)
+    server = EdgeServer(edge, backlog=_BACKLOG, make=_tls_links(edge, certificates))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    if certificates is not None:
+        loop.add_signal_handler(signal.SIGHUP, certificates.reload)
+        certificates.start()
     await broker.start()
     await server.start(sock)
     calm_garbage_collector()
@@ -131,4 +140,19 @@ async def _serve(
     server.close()
     await broker.begin_stop()
     await server.stop(max(1.0, settings.shutdown_timeout_ms / 1000))
+    if certificates is not None:
+        await certificates.stop()
     await broker.stop()
+
+
+def _certificates(settings: Settings) -> Certificates | None:
+    files = find_files(settings)
+    return None if files is None else Certificates(files)
+
+
+def _tls_links(
+    edge: Edge, certificates: Certificates | None
+) -> Callable[[], asyncio.Protocol] | None:
+    if certificates is None:
+        return None
+    return lambda: TlsLink(edge, certificates.context)

@@ -1,14 +1,14 @@
-"""What a broker process is told by the one that starts it."""
+"""The orders for a broker process from the one that starts it."""
 
 from __future__ import annotations
 
 import msgspec
 
-from queenmq.settings import Settings
+from queenmq.settings import Origin, Settings
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """Why the database cannot be reached: for operators, for callers, in one word."""
+    """The reason why the database cannot be reached: for operators, for callers, in one word."""
 
     text: str
     public: str
@@ -20,6 +20,8 @@ class BrokerOrders(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     settings: Settings
+    #: Where settings come from that are not at their defaults.
+    origins: dict[str, Origin] = {}
     #: Whether to start without the database: not if it is our own, which is there or broken.
     may_wait: bool = False
     #: Why the schema could not be brought up to date yet; None when it is.

@@ -29,10 +29,13 @@ logger = logging.getLogger(__name__)
 #: A worker that ends sooner than this after its start is not worth starting again at once.
 _QUICK_DEATH_MS = 5_000
 _READY = b"ready "
+#: What a signal asks for.
+_STOP = b"x"
+_RELOAD = b"r"
 
 
 class WorkerOrders(msgspec.Struct, frozen=True):
-    """What a worker needs to know."""
+    """The orders for a worker."""
 
     fd: int
     broker: BrokerOrders
@@ -41,16 +44,21 @@ class WorkerOrders(msgspec.Struct, frozen=True):
 def run_workers(
     sock: socket.socket, orders: BrokerOrders, *, on_ready: Callable[[str | None], None]
 ) -> bool:
-    """Keep settings.workers processes serving until told to stop; whether all of them started."""
+    """Keep all workers serving until a stop is requested. Return whether all of them started."""
     stop_reader, stop_writer = socket.socketpair()
     stop_writer.setblocking(False)
 
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
-        stop_writer.send(b"x")
+        stop_writer.send(_STOP)
+
+    def ask_to_reload(_number: int, _frame: FrameType | None) -> None:
+        stop_writer.send(_RELOAD)
 
     before = {
         number: signal.signal(number, ask_to_stop) for number in (signal.SIGINT, signal.SIGTERM)
     }
+    if orders.settings.tls_cert is not None:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, ask_to_reload)
     try:
         return _supervise(sock, orders, stop_reader, on_ready)
     finally:
@@ -81,7 +89,7 @@ def _supervise(
         on_ready(database_id)
         with selectors.DefaultSelector() as selector:
             selector.register(stop, selectors.EVENT_READ)
-            while not selector.select(timeout=0.5):
+            while not (selector.select(timeout=0.5) and _is_stop(stop, workers)):
                 for place, (worker, started_ms) in enumerate(workers):
                     if worker.poll() is not None:
                         facts = {
@@ -89,8 +97,9 @@ def _supervise(
                             "pid": worker.pid,
                             "code": worker.returncode,
                         }
-                        logger.error("a worker died and is replaced", extra=facts)
-                        if now_ms() - started_ms < _QUICK_DEATH_MS and selector.select(timeout=1):
+                        logger.error("A worker died. Starting another.", extra=facts)
+                        is_quick = now_ms() - started_ms < _QUICK_DEATH_MS
+                        if is_quick and selector.select(timeout=1) and _is_stop(stop, workers):
                             return True
                         _close_pipes(worker)
                         workers[place] = _start(sock, orders, place)
@@ -98,6 +107,16 @@ def _supervise(
     finally:
         _stop([worker for worker, _ in workers], settings.shutdown_timeout_ms / 1000 + 5)
         os.close(metrics_fd)
+
+
+def _is_stop(asked: socket.socket, workers: list[tuple[subprocess.Popen[bytes], float]]) -> bool:
+    """Whether to stop; a request to read the certificate again goes to the workers."""
+    if _STOP in asked.recv(4096):
+        return True
+    for worker, _ in workers:
+        if worker.poll() is None:
+            worker.send_signal(signal.SIGHUP)
+    return False
 
 
 def _start(
@@ -120,7 +139,7 @@ def _start(
 
 
 def _await_ready(worker: subprocess.Popen[bytes]) -> str | None:
-    """The id of its database, empty if it knows none; None when it did not start."""
+    """Return the id of its database, empty if it knows none, or None when it did not start."""
     assert worker.stdout is not None
     line = worker.stdout.readline()
     return line.removeprefix(_READY).decode().strip() if line.startswith(_READY) else None
@@ -147,7 +166,7 @@ def _close_pipes(worker: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    """A worker process."""
+    """Run a worker process."""
     from queenmq import log
 
     orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkerOrders)
@@ -163,12 +182,12 @@ def main() -> None:
 
     threading.Thread(target=follow_parent, name="follow-parent", daemon=True).start()
 
-    def tell_ready(database_id: str | None) -> None:
+    def report_ready(database_id: str | None) -> None:
         sys.stdout.buffer.write(_READY + (database_id or "").encode() + b"\n")
         sys.stdout.buffer.flush()
 
     sock = socket.socket(fileno=orders.fd)
-    if not serve(sock, orders.broker, on_ready=tell_ready):
+    if not serve(sock, orders.broker, on_ready=report_ready):
         sys.exit(1)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
+from uuid import UUID
 
 from queenmq.clock import unix_ms
-from queenmq.errors import QueenError
+from queenmq.errors import QueenError, StorageUnavailable
+from queenmq.ids import random_uuid
 
 _MINUTE_MS = 60_000
 #: Behind the end of a minute, so that what ends with it is in it.
@@ -32,7 +34,7 @@ class Minute(NamedTuple):
 
 
 class Source(Protocol):
-    """What has been counted."""
+    """The source of counts."""
 
     def take(self, at: datetime) -> Minute:
         """Return what there is for this minute, and begin anew."""
@@ -42,13 +44,16 @@ class Source(Protocol):
 
 
 class Store(Protocol):
-    """Where the history is."""
+    """The store of the history."""
 
     async def record(
         self,
         queues: Sequence[Mapping[str, Any]],
         worker: Mapping[str, Any],
         totals: Mapping[str, int],
+        *,
+        writer: UUID,
+        number: int,
     ) -> None: ...
 
     async def claim_pass(self, pause_s: float) -> bool: ...
@@ -69,10 +74,15 @@ class History:
         self._store = store
         self._source = source
         self._keep_s = {1: minutes_keep_s, 60: hours_keep_s}
+        self._writer = random_uuid()
+        #: Of the next minute to write.
+        self._number = 1
+        #: A minute that may be stored or not: it is sent again as it is, under the same number.
+        self._in_doubt: Minute | None = None
 
     @property
     def interval_s(self) -> float:
-        """Until the current minute is over."""
+        """Return the time until the current minute is over."""
         return (_MINUTE_MS - unix_ms() % _MINUTE_MS + _AFTER_MS) / 1000
 
     async def run_once(self) -> None:
@@ -88,9 +98,22 @@ class History:
         await self._record(unix_ms())
 
     async def _record(self, at_ms: int) -> None:
+        if self._in_doubt is not None:
+            await self._write(self._in_doubt)
         minute = self._source.take(datetime.fromtimestamp(at_ms // _MINUTE_MS * 60, UTC))
         try:
-            await self._store.record(*minute)
+            await self._write(minute)
         except QueenError:
-            self._source.put_back(minute)
+            if self._in_doubt is None:
+                self._source.put_back(minute)
             raise
+
+    async def _write(self, minute: Minute) -> None:
+        try:
+            await self._store.record(*minute, writer=self._writer, number=self._number)
+        except StorageUnavailable as error:
+            if error.is_in_doubt:
+                self._in_doubt = minute
+            raise
+        self._in_doubt = None
+        self._number += 1

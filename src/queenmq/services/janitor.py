@@ -14,49 +14,55 @@ _ROWS = 5_000
 
 
 class LeaseSweeper(Protocol):
-    """Where leases are."""
+    """The store of leases."""
 
     async def sweep_lease_partitions(self, *, after: UUID, limit: int) -> UUID | None: ...
 
 
 class OperationSweeper(Protocol):
-    """Where operations are."""
+    """The store of operations."""
 
     async def sweep(self, *, older_than_s: int, limit: int) -> int: ...
 
 
 class StageSweeper(Protocol):
-    """Where Spark stages rows."""
+    """The store of rows that Spark stages."""
 
     async def sweep_staged(self, *, older_than_s: int, limit: int) -> int: ...
 
 
 class TraceSweeper(Protocol):
-    """Where traces are."""
+    """The store of traces."""
 
     async def sweep_traces(self, *, older_than_s: int, limit: int) -> int: ...
 
 
 class TransactionSweeper(Protocol):
-    """Where committed transactions are."""
+    """The store of committed transactions."""
 
     async def sweep_transactions(self, *, older_than_s: int, limit: int) -> int: ...
 
 
+class KeySweeper(Protocol):
+    """Where idempotency keys of pushes are."""
+
+    async def sweep_push_keys(self, *, older_than_s: int, limit: int) -> int: ...
+
+
 class HistorySweeper(Protocol):
-    """Where the history of acks is."""
+    """The store of the history of acks."""
 
     async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int: ...
 
 
 class TokenSweeper(Protocol):
-    """Where tokens and sessions are."""
+    """The store of tokens and sessions."""
 
     async def sweep_tokens(self, *, limit: int) -> int: ...
 
 
 class AuditSweeper(Protocol):
-    """Where the audit log is."""
+    """The store of the audit log."""
 
     async def sweep_audit(self, *, older_than_s: int, limit: int) -> int: ...
 
@@ -93,6 +99,21 @@ class LeaseSweep:
         after: UUID | None = UUID(int=0)
         while after is not None:
             after = await self._leases.sweep_lease_partitions(after=after, limit=_ROWS)
+
+
+class KeySweep:
+    """Forgets idempotency keys of pushes: there may be thousands a second."""
+
+    name = "key-sweep"
+    interval_s = 30.0
+
+    def __init__(self, keys: KeySweeper, *, keep_s: int) -> None:
+        self._keys = keys
+        self._keep_s = keep_s
+
+    async def run_once(self) -> None:
+        while await self._keys.sweep_push_keys(older_than_s=self._keep_s, limit=_ROWS) == _ROWS:
+            pass
 
 
 class Janitor:

@@ -27,13 +27,13 @@ _KEEP_HISTORY_S = 30 * 86_400
 
 
 class Store(Protocol):
-    """Where messages are."""
+    """The store of messages."""
 
     async def claim_pass(self, pause_s: float) -> bool:
-        """Whether it is ours to look; not if somebody has within that time."""
+        """Claim the next pass. Return False if another broker made one within that time."""
 
     async def list_queues(self) -> list[UUID]:
-        """Queues that have a rule."""
+        """Return queues that have a rule."""
 
     async def remove_messages(
         self, queue_id: UUID, after: str, *, partitions_max: int, messages_max: int
@@ -41,7 +41,9 @@ class Store(Protocol):
         """Look at some partitions of a queue, by name, after that one."""
 
     async def remove_dead_letters(self, *, limit: int) -> int:
-        """Remove dead letters that are older than messages of their queue may be; how many."""
+        """Remove dead letters that are older than messages of their queue may be. Return how
+        many.
+        """
 
     async def sweep_history(self, *, older_than_s: int) -> None:
         """Forget what was removed long ago."""
@@ -70,7 +72,7 @@ class Retention:
             return
         for queue_id in await self._store.list_queues():
             try:
-                await self._look_through(queue_id)
+                await self._clean_queue(queue_id)
             except PartitionBusy:
                 # The other queues are not to wait for it.
                 self._skipped.inc()
@@ -79,7 +81,7 @@ class Retention:
         await self._store.sweep_history(older_than_s=_KEEP_HISTORY_S)
         self._passes.inc()
 
-    async def _look_through(self, queue_id: UUID) -> None:
+    async def _clean_queue(self, queue_id: UUID) -> None:
         after: str | None = ""
         while after is not None:
             removed = await self._store.remove_messages(

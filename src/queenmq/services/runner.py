@@ -60,4 +60,4 @@ async def _loop(service: Service) -> None:
         except Exception:
             # A defect must be seen, and must not end the service for the life of the broker.
             facts = {"event": "service_broke", "service": service.name}
-            logger.exception("%s broke", service.name, extra=facts)
+            logger.exception("The service %s failed unexpectedly.", service.name, extra=facts)

@@ -9,7 +9,7 @@ from queenmq.errors import StorageUnavailable
 
 
 class Refreshed(Protocol):
-    """What knows the switches."""
+    """The owner of the switches."""
 
     async def refresh(self) -> None: ...
 

@@ -9,7 +9,7 @@ from queenmq.errors import StorageUnavailable
 
 
 class Refreshed(Protocol):
-    """What remembers tokens."""
+    """The cache of tokens."""
 
     async def refresh(self) -> None: ...
 

@@ -47,6 +47,6 @@ def _load(file: Traversable) -> SqlFile:
 
 @functools.cache
 def load_queries(name: str) -> dict[str, str]:
-    """The named queries of one file of `queries/`."""
+    """Return the named queries of one file of `queries/`."""
     parts = _NAME.split((_folder("queries") / f"{name}.sql").read_text(encoding="utf-8"))
     return dict(zip(parts[1::2], (text.strip() for text in parts[2::2]), strict=True))

@@ -18,7 +18,7 @@ __all__ = ["Broker", "queen_broker", "running_broker"]
 
 
 def __getattr__(name: str) -> object:
-    """Import pytest only for whoever asks for the fixture."""
+    """Import pytest only when the fixture is used."""
     if name == "queen_broker":
         from queenmq.testing.fixtures import queen_broker
 

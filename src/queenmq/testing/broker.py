@@ -29,13 +29,13 @@ class Broker:
         self.client = client
 
     def queen(self, **options: Any) -> Queen:
-        """An async client, which is the caller's to close."""
+        """Return an async client, which is the caller's to close."""
         return Queen(self.url, **options)
 
 
 @contextlib.contextmanager
 def running_broker(*arguments: str) -> Iterator[Broker]:
-    """A broker on a free port with a fresh database; takes more flags of `queen serve`."""
+    """Yield a broker on a free port with a fresh database; takes more flags of `queen serve`."""
     # Below the system's own directory: a longer path would not do for PostgreSQL's socket.
     home = Path(tempfile.mkdtemp(prefix="queen-"))
     try:
@@ -55,7 +55,8 @@ def _start(home: Path, arguments: tuple[str, ...]) -> tuple[subprocess.Popen[str
     log = home / "broker.log"
     with log.open("w") as errors:
         process = subprocess.Popen(
-            ["env", *forget, *serve, "--data-dir", str(home / "data"), *arguments],
+            # As found on the path of the tests that start it.
+            ["env", *forget, *serve, "--data-dir", str(home / "data"), *arguments],  # noqa: S607
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

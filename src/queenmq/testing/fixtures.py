@@ -11,6 +11,6 @@ from queenmq.testing.broker import Broker, running_broker
 
 @pytest.fixture(scope="session")
 def queen_broker() -> Iterator[Broker]:
-    """A broker for the whole test run; keep tests apart by queue names."""
+    """Yield a broker for the whole test run; keep tests apart by queue names."""
     with running_broker() as broker:
         yield broker

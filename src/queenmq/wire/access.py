@@ -65,7 +65,7 @@ class LoginRequest(Request):
 
 
 class Me(Answer):
-    """Who the caller is, and what they may do."""
+    """The caller and its rights."""
 
     subject: str | None
     kind: str

@@ -18,11 +18,11 @@ Number = int | float
 
 
 class Request(Struct, rename="camel"):
-    """What a client sends. A later field has a default: older clients leave it out."""
+    """A request of a client. A later field has a default, because older clients leave it out."""
 
 
 class Answer(Struct, rename="camel", repr_omit_defaults=True):
-    """What the broker answers. A later field has a default: older brokers leave it out.
+    """An answer of the broker. A later field has a default, because older brokers leave it out.
 
     It is also a mapping with the names of the wire, and equal to the dict of the same JSON:
     `result.message_id` is `result["message_id"]`, `group.total_lag` is `group["totalLag"]`.

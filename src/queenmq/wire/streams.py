@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, field
 
-from queenmq.wire.push import (
+from queenmq.wire.messaging.push import (
     PushBuffered,
     PushDuplicate,
     PushItem,
     PushQueued,
     PushRefused,
-    no_value,
+    make_null,
 )
 from queenmq.wire.shape import Answer, Request
 
@@ -62,6 +62,8 @@ class RegisterRefused(Answer, rename={}):
     query_id: str
     name: str
     error: str
+    #: For programs, as in every answer with an error.
+    code: str
 
 
 class StateRequest(Request, rename={}):
@@ -103,7 +105,7 @@ class StateOp(Request, rename={}):
 
     type: str
     key: str
-    value: Raw = field(default_factory=no_value)
+    value: Raw = field(default_factory=make_null)
 
 
 class CycleAck(Request):
@@ -131,7 +133,7 @@ class CycleRequest(Request, rename={}):
 
 
 class AckOutcome(Answer, rename={}):
-    """What became of the ack of a cycle."""
+    """The result of the ack of a cycle."""
 
     success: Literal[True]
     count: int

@@ -25,6 +25,7 @@ async def test_a_query_is_registered_resumed_and_reset(api: Api) -> None:
     other = await query.register("v2")
     assert (other["status"], other["success"], other["query_id"]) == (409, False, first)
     assert "config_hash mismatch" in other["error"]
+    assert other["code"] == "conflict"
     assert await query.state(place) == {"a": 1}
     reset = await query.register("v2", reset=True)
     assert (reset["status"], reset["reset"], reset["fresh"]) == (200, True, False)

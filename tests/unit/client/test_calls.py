@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queenmq.client import calls
-from queenmq.client.calls import PopRequest, push_items
+from queenmq.client.calls import PopRequest, are_named, name_items, push_items
 from queenmq.ids import parse_uuid
 
 TRACE = "0af76519-16cd-43dd-8448-eb211c80319c"
@@ -25,10 +25,13 @@ def test_anything_is_a_payload(payload: Any) -> None:
     assert _item({"payload": payload})["payload"] == payload
 
 
-def test_every_item_has_a_transaction_id_of_its_own() -> None:
+def test_every_item_can_get_a_transaction_id_of_its_own() -> None:
     items = push_items("q", [1, 2, {"data": 3, "transactionId": "mine"}], partition="p",
                        trace_id=None)  # fmt: skip
-    names = [item["transactionId"] for item in items]
+    assert [item.get("transactionId") for item in items] == [None, None, "mine"]
+    assert not are_named(items)
+    names = [item["transactionId"] for item in name_items(items)]
+    assert are_named(items)
     assert names[2] == "mine"
     first, second = (parse_uuid(name) for name in names[:2])
     assert first is not None and second is not None and first != second

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from queenmq import Message
-from queenmq.client.message import converted
+from queenmq.client.message import convert_message
 
 WIRE = {
     "id": "i", "transactionId": "t", "data": {"total": 5}, "partitionId": "p", "queue": "q",
@@ -47,10 +47,10 @@ def test_a_message_takes_marks_that_are_not_sent_on(message: Message[Any]) -> No
 
 
 def test_a_payload_becomes_the_type(message: Message[Any]) -> None:
-    assert converted(message, Order).data == Order(total=5)
+    assert convert_message(message, Order).data == Order(total=5)
     message.data = {"total": "much"}
     with pytest.raises(msgspec.ValidationError):
-        converted(message, Order)
+        convert_message(message, Order)
 
 
 async def test_a_trace_without_a_client_says_so(message: Message[Any]) -> None:

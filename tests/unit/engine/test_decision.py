@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.board.decision import Decision, Plan, Room, decide
 from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.requests import Scope
@@ -163,9 +164,9 @@ class TestReasons:
     @pytest.mark.parametrize(
         ("why", "expected"),
         [
-            ("l", Decision.SKIP_LEASE_TAKEN),
-            ("w", Decision.SKIP_WINDOW_BUFFER),
-            ("b", Decision.SKIP_WINDOW_BUFFER),
+            (HoldReason.LEASE, Decision.SKIP_LEASE_TAKEN),
+            (HoldReason.TIME, Decision.SKIP_WINDOW_BUFFER),
+            (HoldReason.BLOCKED, Decision.SKIP_WINDOW_BUFFER),
         ],
     )
     def test_all_there_is_must_wait(self, scope: Scope, why: str, expected: Decision) -> None:

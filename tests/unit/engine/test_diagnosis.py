@@ -10,7 +10,7 @@ import pytest
 from queenmq.engine.diagnosis.facts import (
     Behind,
     BrokerFacts,
-    LetterFacts,
+    DeadLetterFacts,
     OperationFacts,
     Operations,
     PartitionFacts,
@@ -210,7 +210,7 @@ def test_group_that_starts_after_all_messages_is_told_when() -> None:
 
 
 def test_last_dead_letter_is_told_last() -> None:
-    letter = LetterFacts(partition="p", transaction_id="m0", error="boom", failed_at=ago(7200))
+    letter = DeadLetterFacts(partition="p", transaction_id="m0", error="boom", failed_at=ago(7200))
     facts = queue(last_dead_letter=letter)
     assert codes(facts) == ["no_backlog", "last_dead_letter"]
     message = finding("last_dead_letter", facts).message
@@ -227,7 +227,9 @@ def test_every_finding_has_a_code_a_sentence_and_something_to_do() -> None:
         max_size=1,
         waiting_messages=2,
         has_cursor=False,
-        last_dead_letter=LetterFacts(partition="p", transaction_id="m", error="e", failed_at=NOW),
+        last_dead_letter=DeadLetterFacts(
+            partition="p", transaction_id="m", error="e", failed_at=NOW
+        ),
     )
     broker = BrokerFacts(True, True, 1, 1, 1, True)
     found = diagnose(facts, broker)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.board.look_up import concerns
 from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.requests import News, Scope
@@ -86,7 +87,7 @@ def test_doubt_during_the_look_is_not_forgotten() -> None:
 def test_pool_with_held_partitions_is_looked_up_itself() -> None:
     world = Asked()
     world.ask_all()
-    world.pool(NAMED[0]).hold(world.database.partitions[0].id, "l", world.board.tick)
+    world.pool(NAMED[0]).hold(world.database.partitions[0].id, HoldReason.LEASE, world.board.tick)
     assert "pop_sm_resolve 1" in world.ask_all()
 
 

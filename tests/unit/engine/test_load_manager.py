@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from queenmq.engine.load.manager import Gauges, LoadManager
-from queenmq.engine.load.metrics import tell_load
+from queenmq.engine.load.metrics import register_load
 from queenmq.engine.load.pressure import (
     Limits,
     LoadDecision,
@@ -250,7 +250,7 @@ async def test_after_a_stop_nothing_is_measured_or_held_back(world: World) -> No
 async def test_the_series_tell_what_happened(world: World) -> None:
     registry = Registry()
     manager = world.manager(lag_ms=1e9)
-    tell_load(registry, manager)
+    register_load(registry, manager)
     manager.start()
     manager.decide(PUSH)
     world.fullness = 0.75

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.board import pool as pool_module
 from queenmq.engine.pop.board.pool import Pool
 from tests.support.pops import learn, make_intention, make_pool, numbers, partition
@@ -95,7 +96,7 @@ class TestReadyPartitions:
 
     def test_work_ends_the_holding(self) -> None:
         pool = make_pool()
-        pool.hold(partition(1), "l", 0)
+        pool.hold(partition(1), HoldReason.LEASE, 0)
         pool.mark_ready(partition(1))
         assert (free(pool), held(pool)) == ([1], {})
 
@@ -116,9 +117,9 @@ class TestReadyPartitions:
     ) -> None:
         monkeypatch.setattr(pool_module, "READY_MAX", 1)
         pool = make_pool(1)
-        pool.hold(partition(2), "l", 0)
+        pool.hold(partition(2), HoldReason.LEASE, 0)
         pool.mark_ready(partition(2))
-        assert held(pool) == {2: "l"}
+        assert held(pool) == {2: HoldReason.LEASE}
 
 
 class TestHeldPartitions:
@@ -129,9 +130,9 @@ class TestHeldPartitions:
         pool = make_pool()
         pool.horizon = "7"
         for number in (1, 2):
-            pool.hold(partition(number), "w", 0)
+            pool.hold(partition(number), HoldReason.TIME, 0)
         assert pool.horizon == "7"
-        pool.hold(partition(3), "w", 0)
+        pool.hold(partition(3), HoldReason.TIME, 0)
         assert len(pool.held) <= 2
         assert pool.horizon is None
 
@@ -139,18 +140,18 @@ class TestHeldPartitions:
         pool = make_pool(1, 2)
         pool.resolved_tick = 5
         pool.hold_ready(5)
-        assert (free(pool), held(pool)) == ([], {1: "w", 2: "w"})
-        assert not pool.is_settled()
+        assert (free(pool), held(pool)) == ([], {1: HoldReason.TIME, 2: HoldReason.TIME})
+        assert not pool.is_exhausted()
         # Nor does a look-up settle it that had begun before.
         pool.resolved_tick = 5
-        assert not pool.is_settled()
+        assert not pool.is_exhausted()
 
 
 class TestLookUp:
     def test_the_answer_is_remembered(self) -> None:
         pool = make_pool()
-        learn(pool, 1, 2, held={3: "l", 4: "b"}, horizon="12", tick=5)
-        assert (free(pool), held(pool)) == ([1, 2], {3: "l", 4: "b"})
+        learn(pool, 1, 2, held={3: HoldReason.LEASE, 4: HoldReason.BLOCKED}, horizon="12", tick=5)
+        assert (free(pool), held(pool)) == ([1, 2], {3: HoldReason.LEASE, 4: HoldReason.BLOCKED})
         assert (pool.horizon, pool.resolved_tick, pool.is_found) == ("12", 5, True)
 
     def test_an_answer_that_was_cut_gives_no_horizon(self) -> None:
@@ -169,33 +170,33 @@ class TestLookUp:
     def test_what_it_was_told_of_and_does_not_find_is_done(self) -> None:
         pool = make_pool()
         for number in (1, 2, 3):
-            pool.hold(partition(number), "l", 4)
-        learn(pool, 1, known=(1, 2, 3), held={2: "w"}, tick=5)
-        assert (free(pool), held(pool)) == ([1], {2: "w"})
+            pool.hold(partition(number), HoldReason.LEASE, 4)
+        learn(pool, 1, known=(1, 2, 3), held={2: HoldReason.TIME}, tick=5)
+        assert (free(pool), held(pool)) == ([1], {2: HoldReason.TIME})
 
     def test_what_it_was_not_told_of_stays(self) -> None:
         pool = make_pool(9)
-        pool.hold(partition(1), "l", 4)
+        pool.hold(partition(1), HoldReason.LEASE, 4)
         learn(pool, 2, tick=5)
-        assert (free(pool), held(pool)) == ([9, 2], {1: "l"})
+        assert (free(pool), held(pool)) == ([9, 2], {1: HoldReason.LEASE})
 
     def test_what_was_learnt_while_it_ran_stays(self) -> None:
         pool = make_pool()
-        pool.hold(partition(1), "l", 4)
-        pool.hold(partition(1), "w", 5)
+        pool.hold(partition(1), HoldReason.LEASE, 4)
+        pool.hold(partition(1), HoldReason.TIME, 5)
         learn(pool, known=(1,), tick=5)
-        assert held(pool) == {1: "w"}
+        assert held(pool) == {1: HoldReason.TIME}
 
     def test_a_partition_is_not_both_ready_and_held(self) -> None:
         pool = make_pool(1)
-        learn(pool, held={1: "l"})
+        learn(pool, held={1: HoldReason.LEASE})
         assert (free(pool), held(pool)) == ([1], {})
 
     def test_one_that_is_in_a_call_is_remembered_but_not_given_out(self) -> None:
         pool = make_pool()
         learn(pool, 1, 2)
         assert free(pool, busy={1}) == [2]
-        assert not pool.is_settled()
+        assert not pool.is_exhausted()
 
     def test_a_doubt_that_arose_while_it_ran_is_not_overruled(self) -> None:
         pool = make_pool()
@@ -221,7 +222,7 @@ class TestLookUp:
     ) -> None:
         monkeypatch.setattr(pool_module, "PRUNE_MIN", 3)
         pool = make_pool()
-        learn(pool, held={1: "l"})
+        learn(pool, held={1: HoldReason.LEASE})
         assert pool.prune_at == 3
-        learn(pool, held={number: "l" for number in range(5)})
+        learn(pool, held={number: HoldReason.LEASE for number in range(5)})
         assert pool.prune_at == 10

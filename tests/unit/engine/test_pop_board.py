@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.board import learning, state, turns
 from queenmq.engine.pop.board import pool as pool_module
 from queenmq.engine.pop.board.decision import Assignment, Decision, Plan, Room, count_skipped
@@ -121,9 +122,9 @@ class TestPlan:
         pool.resolved_tick = 5
         submit(board)
         assert plan(board).assignments == []
-        assert not pool.is_settled()
+        assert not pool.is_exhausted()
         board.end(call)
-        assert pool.is_settled()
+        assert pool.is_exhausted()
         assert pool in board.state.dirty
 
 
@@ -148,7 +149,7 @@ class TestNews:
         board.state.add_ready(pool, partition(1))
         assert not pool.ready
         assert set(pool.held) == {partition(1), partition(7)}
-        assert not pool.is_settled()
+        assert not pool.is_exhausted()
 
     def test_a_freed_partition_is_news_for_its_group_only(self) -> None:
         board = make_board()
@@ -190,13 +191,13 @@ class TestWhatACallSays:
     @pytest.mark.parametrize(
         ("outcome", "why"),
         [
-            ("held", "l"),
-            ("granted", "l"),
-            ("leased", "l"),
-            ("retry", "w"),
-            ("window", "w"),
-            ("delayed", "w"),
-            ("blocked", "b"),
+            ("held", HoldReason.LEASE),
+            ("granted", HoldReason.LEASE),
+            ("leased", HoldReason.LEASE),
+            ("retry", HoldReason.TIME),
+            ("window", HoldReason.TIME),
+            ("delayed", HoldReason.TIME),
+            ("blocked", HoldReason.BLOCKED),
         ],
     )
     def test_what_must_wait_is_held(self, outcome: str, why: str) -> None:
@@ -248,7 +249,7 @@ class TestWhatACallSays:
     def test_a_partition_by_name_that_gave_no_answer_is_looked_up_again(self) -> None:
         board, call = make_call(1, scope=Scope("orders", "p1"))
         assert not board.learn(call, [], 0)
-        assert not call.pool.is_settled()
+        assert not call.pool.is_exhausted()
         assert not call.pool.ready
 
     @pytest.mark.parametrize("has_horizon", [True, False])

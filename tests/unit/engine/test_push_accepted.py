@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 import pytest
 
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.push.service import PushLimits, PushService
 from queenmq.engine.push.spooling import PushSpool
 from queenmq.engine.queued_pushes.accepted_pushes import AcceptedPushes
@@ -49,7 +50,7 @@ class ScriptedStore:
         return [_ref(key) for key in keys]
 
     async def push_messages(
-        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+        self, call: PushCall, *, queue_max: int, checks_operations_first: bool, lock_timeout_ms: int
     ) -> Pushed:
         self.calls += 1
         if error := self.fail(call):
@@ -60,7 +61,7 @@ class ScriptedStore:
             place = self.queued if ref.partition_id in call.queued_ids else self.stored
             place.setdefault(ref.key.partition, []).append(payload)
         count = len(call.refs)
-        return Pushed(["id"] * count, "q" * count, None)
+        return Pushed(["id"] * count, [ItemOutcome.STORED] * count, None)
 
     async def find_publishing(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         return set()
@@ -241,7 +242,7 @@ async def test_push_whose_partition_could_not_be_made_is_kept(
     store.is_gone = True
     # Without an id of its own: no message was on its way, so nothing can be stored twice.
     outcome = await service.push(_request(new="1"))
-    assert outcome.outcomes == "p"
+    assert outcome.outcomes == [ItemOutcome.SPOOLED]
 
 
 async def test_push_that_was_cut_off_is_kept_only_with_an_id(
@@ -252,4 +253,4 @@ async def test_push_that_was_cut_off_is_kept_only_with_an_id(
         await service.push(_request(a="1"))
     items = _request(a="2")
     items.transaction_ids = ["mine"]
-    assert (await service.push(items)).outcomes == "p"
+    assert (await service.push(items)).outcomes == [ItemOutcome.SPOOLED]

@@ -12,6 +12,7 @@ import pytest
 
 from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.push.entry import PushEntry, merge
 from queenmq.engine.push.service import PushLimits, PushService
 from queenmq.engine.push.spooling import PushSpool
@@ -125,7 +126,7 @@ class ScriptedStore:
         return [make_ref(key.partition) for key in keys]
 
     async def push_messages(
-        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+        self, call: PushCall, *, queue_max: int, checks_operations_first: bool, lock_timeout_ms: int
     ) -> Pushed:
         items = call.items
         if '"poison"' in items.payloads:
@@ -137,7 +138,7 @@ class ScriptedStore:
             self._is_held = False
             raise PartitionBusy("held")
         self.stored += items.payloads
-        return Pushed(["id"] * len(call.refs), "q" * len(call.refs), None)
+        return Pushed(["id"] * len(call.refs), [ItemOutcome.STORED] * len(call.refs), None)
 
     async def find_publishing(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         return set()
@@ -222,14 +223,14 @@ class SlowStore(ScriptedStore):
         self.is_called = asyncio.Event()
 
     async def push_messages(
-        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+        self, call: PushCall, *, queue_max: int, checks_operations_first: bool, lock_timeout_ms: int
     ) -> Pushed:
         self.is_called.set()
         await self.may_answer.wait()
         return await super().push_messages(
             call,
             queue_max=queue_max,
-            looks_first=looks_first,
+            checks_operations_first=checks_operations_first,
             lock_timeout_ms=lock_timeout_ms,
         )
 

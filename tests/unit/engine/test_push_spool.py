@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.push.spooling import PushSpool
 from queenmq.engine.requests import PartitionKey, PushItems, PushOutcome
 from queenmq.errors import (
@@ -19,7 +20,9 @@ from queenmq.errors import (
     StorageFault,
     StorageRejected,
     StorageUnavailable,
+    public_text,
 )
+from queenmq.metrics.registry import Registry
 from queenmq.storage.spool import Phase, Spool, SpoolStats
 from queenmq.storage.spool.aside import Aside
 from queenmq.storage.spool.push_journal import PushRecord, SpoolJournal, to_items, to_record
@@ -169,7 +172,7 @@ async def test_push_in_an_outage_is_kept_and_answered_with_its_id(world: World) 
     world.is_down = True
     assert world.spool.is_needed
     outcome = await world.spool.take(one("1", transaction_id="mine"))
-    assert outcome == PushOutcome((), ["mine"], "p")
+    assert outcome == PushOutcome((), ["mine"], [ItemOutcome.SPOOLED])
     assert outcome.is_delayed
     outcome = await world.spool.take(one("2"))
     assert outcome is not None and outcome.message_ids[0] is not None
@@ -179,8 +182,26 @@ async def test_push_in_an_outage_is_kept_and_answered_with_its_id(world: World) 
 async def test_push_in_maintenance_is_kept_and_not_called_late(world: World) -> None:
     world.spool.is_buffering = True
     outcome = await world.spool.take(one("1", transaction_id="mine"))
-    assert outcome == PushOutcome((), ["mine"], "m")
+    assert outcome == PushOutcome((), ["mine"], [ItemOutcome.SPOOLED_FOR_MAINTENANCE])
     assert not outcome.is_delayed
+
+
+async def test_what_may_not_wait_is_refused_only_when_it_would_overtake(world: World) -> None:
+    world.spool.check_order("cycle")
+    world.is_down = True
+    # The database says this itself, and better.
+    world.spool.check_order("cycle")
+    await world.spool.take(one("1"))
+    with pytest.raises(StorageUnavailable, match="disk, and this cycle would overtake") as caught:
+        world.spool.check_order("cycle")
+    assert public_text(caught.value) == str(caught.value)
+    world.is_down = False
+    world.spool.wake()
+    await world.wait_empty()
+    world.spool.check_order("cycle")
+    world.spool.is_buffering = True
+    with pytest.raises(StorageUnavailable, match="maintenance, and this transaction would"):
+        world.spool.check_order("transaction")
 
 
 async def test_pushes_are_stored_in_order_when_the_database_is_back(world: World) -> None:
@@ -189,7 +210,7 @@ async def test_pushes_are_stored_in_order_when_the_database_is_back(world: World
     await asyncio.gather(*(world.spool.take(one(payload)) for payload in payloads))
     assert world.store.calls == []
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_stored(*payloads)
     await world.wait_empty()
     assert not world.spool.is_needed
@@ -200,10 +221,10 @@ async def test_pushes_are_stored_in_order_when_the_database_is_back(world: World
 async def test_maintenance_keeps_everything_and_drains_afterwards(world: World) -> None:
     world.spool.is_buffering = True
     await keep(world, "1", "2")
-    world.spool.look()
+    world.spool.wake()
     assert world.store.calls == []
     world.spool.is_buffering = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_stored("1", "2")
 
 
@@ -223,7 +244,7 @@ async def test_push_goes_behind_what_is_being_stored(world: World) -> None:
     await asyncio.gather(*(world.spool.take(one(str(number))) for number in range(1_500)))
     world.store.may_answer.clear()
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_calls(1)
     assert world.files.phase is not Phase.CLOSING
     await keep(world, "behind")
@@ -236,7 +257,7 @@ async def test_push_near_the_end_waits_for_it_and_goes_on_its_own(world: World) 
     await keep(world, "1")
     world.store.may_answer.clear()
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_calls(1)
     assert world.files.phase is Phase.CLOSING
     waiting = asyncio.create_task(world.spool.take(one("2")))
@@ -256,16 +277,16 @@ async def test_push_that_waits_for_the_end_is_kept_in_the_next_outage(world: Wor
     world.store.may_answer.clear()
     world.store.errors = {"1": [_GONE]}
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_calls(1)
     waiting = asyncio.create_task(world.spool.take(one("2")))
     await asyncio.wait([waiting], timeout=0.02)
     world.is_down = True
     outcome = await waiting
-    assert outcome is not None and outcome.outcomes == "p"
+    assert outcome is not None and outcome.outcomes == [ItemOutcome.SPOOLED]
     world.store.may_answer.set()
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_stored("1", "2")
 
 
@@ -281,7 +302,7 @@ async def test_steady_stream_of_pushes_does_not_keep_the_spool_open(world: World
     producers = [asyncio.create_task(produce(name)) for name in range(10)]
     await wait_until_async(lambda: world.files.pending > 100, timeout_s=_SOON_S, what="records")
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     async with asyncio.timeout(_SOON_S):
         await asyncio.gather(*producers)
     await world.wait_empty()
@@ -302,7 +323,7 @@ async def test_record_that_cannot_be_read_or_stored_is_set_aside(
     await files.append(msgspec.msgpack.encode(["too", "short"]))
     await keep(world, "2")
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_stored("1", "2")
     await world.wait_empty()
     stats = files.stats()
@@ -322,7 +343,7 @@ async def test_record_is_set_aside_once_however_often_its_batch_is_tried(
     await files.append(b"no record")
     await keep(world, "1", "bad", "2")
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_stored("1", "2")
     await world.wait_empty()
     assert len(world.store.calls) == 3
@@ -338,7 +359,7 @@ async def test_store_that_fails_leaves_everything_and_is_tried_again(
     await keep(world, "1", "2", "3")
     world.store.may_answer.clear()
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_calls(1)
     world.is_down = True
     world.store.may_answer.set()
@@ -364,7 +385,7 @@ async def test_fault_keeps_everything_in_order_and_new_pushes_out(
     await keep(world, "1", "2", "3")
     world.is_down = False
     world.store.stops_at_error = True
-    world.spool.look()
+    world.spool.wake()
     await wait_until_async(
         lambda: files.phase is Phase.STUCK, timeout_s=_SOON_S, what="the drain to be stuck"
     )
@@ -437,7 +458,7 @@ async def test_caller_that_leaves_while_it_waits_changes_nothing(world: World) -
     await keep(world, "1")
     world.store.may_answer.clear()
     world.is_down = False
-    world.spool.look()
+    world.spool.wake()
     await world.wait_calls(1)
     waiting = asyncio.create_task(world.spool.take(one("2")))
     await asyncio.wait([waiting], timeout=0.02)
@@ -459,8 +480,38 @@ async def test_two_processes_drain_what_either_has_kept(world: World, tmp_path: 
             spool = (world.spool, other)[number % 2]
             assert await spool.take(one(str(number))) is not None
         world.is_down = False
-        other.look()
-        world.spool.look()
+        other.wake()
+        world.spool.wake()
         await world.wait_stored(*map(str, range(10)))
         await world.wait_empty()
         await other.stop()
+
+
+async def test_age_of_what_is_kept_is_told(world: World, files: Spool) -> None:
+    registry = Registry()
+    world.is_down = True
+    await keep(world, "1", "2")
+    await world.spool.stop()
+    # The next process finds what the first has kept, and knows how old it is.
+    later = PushSpool(is_down=lambda: world.is_down, store=world.store, registry=registry)
+    later.start(SpoolJournal(files))
+    await wait_until_async(
+        lambda: registry.sum("queen_spool_oldest_seconds") > 0, timeout_s=_SOON_S, what="the age"
+    )
+    world.is_down = False
+    later.wake()
+    await world.wait_stored("1", "2")
+    await world.wait_empty()
+    assert registry.sum("queen_spool_oldest_seconds") == 0
+    await later.stop()
+
+
+async def test_a_record_of_an_older_release_is_read(files: Spool) -> None:
+    old = ["orders"], ["p"], ["1"], ["t"], None, None
+    await files.append(msgspec.msgpack.encode(old))
+    journal = SpoolJournal(files)
+    assert await journal.try_lead()
+    (record,) = (await journal.read(records_max=1, bytes_max=1_000)).records
+    await journal.release_lead()
+    assert record.items is not None and record.items.payloads == ["1"]
+    assert record.accepted_ms == 0

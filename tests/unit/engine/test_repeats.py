@@ -48,20 +48,20 @@ def make_call(*given: str | None, partition_id: UUID = _PARTITION) -> PushCall:
     ],
 )
 def test_ids_that_may_be_message_ids_are_looked_for(given: str | None, is_needed: bool) -> None:
-    assert Repeats().is_look_needed(make_call("a", given, "b"), 0.0) is is_needed
-    assert not Repeats().is_look_needed(make_call(given, partition_id=_OTHER), 0.0)
+    assert Repeats().is_check_needed(make_call("a", given, "b"), 0.0) is is_needed
+    assert not Repeats().is_check_needed(make_call(given, partition_id=_OTHER), 0.0)
 
 
 def test_pushes_without_ids_need_no_look() -> None:
-    assert not Repeats().is_look_needed(make_call(), 0.0)
+    assert not Repeats().is_check_needed(make_call(), 0.0)
 
 
 def test_after_a_repeat_all_are_looked_for_until_there_was_none_for_a_minute() -> None:
     repeats = Repeats()
     call = make_call("a")
-    assert not repeats.is_look_needed(call, 1_000.0)
-    repeats.seen(1_000.0)
-    assert repeats.is_look_needed(call, 60_999.0)
-    repeats.seen(50_000.0)
-    assert repeats.is_look_needed(call, 109_999.0)
-    assert not repeats.is_look_needed(call, 110_000.0)
+    assert not repeats.is_check_needed(call, 1_000.0)
+    repeats.note_repeat(1_000.0)
+    assert repeats.is_check_needed(call, 60_999.0)
+    repeats.note_repeat(50_000.0)
+    assert repeats.is_check_needed(call, 109_999.0)
+    assert not repeats.is_check_needed(call, 110_000.0)

@@ -14,7 +14,7 @@ from queenmq.server.requests.checks import (
     check_name,
     check_text,
     check_uuid,
-    shown,
+    quote,
 )
 
 
@@ -39,8 +39,8 @@ def test_a_bad_name_is_refused_with_field_value_and_remedy(name: str, sentence: 
 
 
 def test_a_long_value_is_cut_in_a_message() -> None:
-    assert shown("x" * 60) == repr("x" * 60)
-    assert shown("x" * 61) == repr("x" * 60 + "...")
+    assert quote("x" * 60) == repr("x" * 60)
+    assert quote("x" * 61) == repr("x" * 60 + "...")
 
 
 @pytest.mark.parametrize("text", [None, "", "anything at all"])

@@ -30,8 +30,11 @@ INTERNAL = {
     errors.QueenError,
     errors.SettingsError,
     errors.MigrationError,
+    errors.EncryptionStale,
+    errors.MoveError,
     errors.PartitionGone,
     errors.ClaimLost,
+    errors.KeyKnown,
     errors.TransactionRefused,
 }
 ANNOUNCED = {
@@ -102,6 +105,8 @@ def test_only_those_that_may_pass_by_themselves_say_when_to_try_again() -> None:
     waits = {kind.__name__: retry_after_s(kind("text")) for kind in KINDS}
     assert {name for name, seconds in waits.items() if seconds is not None} == {
         "AccessRefused",
+        "DecryptionFailed",
+        "EncryptionKeyMissing",
         "OperationQueueFull",
         "Overloaded",
         "PartitionBusy",
@@ -142,6 +147,9 @@ def test_what_storage_says_is_for_operators_unless_it_says_otherwise(
     kind: type[errors.QueenError],
 ) -> None:
     storage = (errors.StorageUnavailable, errors.StorageRejected, errors.SpoolFailed)
+    # They are written for callers, who have to know which key is missing.
+    sealed = (errors.EncryptionKeyMissing, errors.DecryptionFailed)
+    is_for_operators = issubclass(kind, storage) and not issubclass(kind, sealed)
     error = kind('relation "messages" of db1')
-    assert errors.is_confidential(error) is issubclass(kind, storage)
-    assert ("messages" in body_of(error)["error"]) is not issubclass(kind, storage)
+    assert errors.is_confidential(error) is is_for_operators
+    assert ("messages" in body_of(error)["error"]) is not is_for_operators

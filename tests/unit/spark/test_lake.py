@@ -11,9 +11,17 @@ import pytest
 
 from queenmq.errors import InvalidRequest, StorageRejected
 from queenmq.spark.lake.folders import LOCAL, REMOTE, fits, folder_name, working_names
-from queenmq.spark.lake.layout import DataFile, Lake, file_key, file_keys, path_in_table, pruned
+from queenmq.spark.lake.layout import (
+    DataFile,
+    Lake,
+    file_key,
+    file_keys,
+    path_in_table,
+    prune_files,
+)
 from queenmq.spark.lake.statistics import statistics
-from queenmq.spark.lake.tally import Tally, add_up, differing
+from queenmq.spark.lake.stores.urls import explain
+from queenmq.spark.lake.tally import Tally, add_up, find_differences
 from queenmq.spark.runtime.failures import reason
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -45,11 +53,46 @@ def test_a_folder_is_found_again_from_anywhere(
     assert Lake.at(f"file://{tmp_path}/la ke") == lake
 
 
-def test_a_url_stays_as_it_is() -> None:
-    lake = Lake.at("s3a://bucket/lake/")
+@pytest.mark.parametrize(
+    ("text", "ours", "sparks"),
+    [
+        ("s3a://bucket/lake/", "s3://bucket/lake", "s3a://bucket/lake"),
+        ("s3://bucket", "s3://bucket", "s3a://bucket"),
+        ("gs://bucket/a/b", "gs://bucket/a/b", "gs://bucket/a/b"),
+        ("abfs://box@a.b.net/l", "abfss://box@a.b.net/l", "abfss://box@a.b.net/l"),
+        ("hdfs://name:8020/l/", "hdfs://name:8020/l", "hdfs://name:8020/l"),
+    ],
+)
+def test_a_url_is_written_as_its_reader_takes_it(text: str, ours: str, sparks: str) -> None:
+    lake = Lake.at(text)
     assert not lake.is_local
-    assert lake.for_spark("x") == "s3a://bucket/lake/messages/x"
-    assert lake.manifest == "s3a://bucket/lake/manifest"
+    assert lake.manifest == f"{ours}/manifest"
+    assert lake.for_spark("x") == f"{sparks}/messages/x"
+
+
+@pytest.mark.parametrize("text", ["ftp://a/b", "az://box/l", "s3:///l", "s3://me:secret@bucket/l"])
+def test_a_url_that_is_no_store_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="the lake"):
+        Lake.at(text)
+
+
+#: What stores say, as delta-rs tells it.
+_ANSWERS = {
+    "404 Not Found <Error><Code>NoSuchBucket</Code></Error>": "bucket does not exist; create it",
+    "GET http://169.254.169.254/latest/meta-data in 1s": "there are no credentials; set AWS_",
+    "Missing AccessKeyId": "there are no credentials; set AWS_",
+    "403 Forbidden <Code>AccessDenied</Code>": "refused the credentials; check AWS_",
+    "GET http://s/b?list-type=2 HTTP error URL scheme is not allowed": "set AWS_ALLOW_HTTP=true",
+    "GET https://s.x/b/l - HTTP error dns error": "nobody answers at https://s.x; check",
+    "PUT https://s.x/l 500 Internal Error": "PUT https://s.x/l 500 Internal Error",
+}
+
+
+@pytest.mark.parametrize("answer", _ANSWERS)
+def test_the_error_of_a_store_says_what_to_do(answer: str) -> None:
+    told = explain("s3://bucket/l", f"Generic S3 error\n  \x1b[31m\u21b3\x1b[0m {answer}\n")
+    assert _ANSWERS[answer] in told
+    assert "\x1b" not in told and "\n" not in told and "\u21b3" not in told
 
 
 @pytest.mark.parametrize("text", ["", "  ", "a*", "a{b}", "a[0]", "50%", "a\\b", "a|b"])
@@ -178,7 +221,7 @@ def test_a_file_of_which_nothing_is_known_may_have_anything(
 def test_only_files_that_cannot_matter_are_passed_over(
     bounds: dict[str, Any], is_kept: bool
 ) -> None:
-    assert pruned([file()], **bounds) == ([file()] if is_kept else [])
+    assert prune_files([file()], **bounds) == ([file()] if is_kept else [])
 
 
 def row(partition: str, *values: Any) -> dict[str, Any]:
@@ -195,7 +238,7 @@ def test_partitions_differ_by_anything_and_when_one_side_has_them_alone() -> Non
     same, other = Tally(3, 1, 3, 9), Tally(3, 1, 3, 8)
     lake = {"same": same, "changed": same, "lake": same}
     live = {"same": same, "changed": other, "live": same}
-    assert differing(lake, live) == ["changed", "lake", "live"]
+    assert find_differences(lake, live) == ["changed", "lake", "live"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow", reason="needs the spark extra")
 
 from queenmq.errors import InvalidRequest  # noqa: E402
 from queenmq.spark.sink.options import SinkOptions  # noqa: E402
-from queenmq.spark.sink.rows import checked_batches  # noqa: E402
+from queenmq.spark.sink.rows import check_batches  # noqa: E402
 
 ALL = frozenset({"queue", "partition", "payload", "transaction_id", "trace_id"})
 GOOD = {
@@ -29,7 +29,7 @@ def checked(*rows: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     batch = pa.RecordBatch.from_pylist(list(rows))
     columns = options.pop("columns", ALL & set(batch.schema.names))
     asked = SinkOptions("postgresql://x", columns, **options)
-    return [row for one in checked_batches([batch], asked) for row in one.to_pylist()]
+    return [row for one in check_batches([batch], asked) for row in one.to_pylist()]
 
 
 def test_a_good_row_stays_as_it_is() -> None:
@@ -38,7 +38,7 @@ def test_a_good_row_stays_as_it_is() -> None:
 
 def test_empty_batches_are_left_out() -> None:
     batches = [pa.RecordBatch.from_pylist([GOOD] * count) for count in (3, 0, 2)]
-    found = checked_batches(batches, SinkOptions("postgresql://x", ALL))
+    found = check_batches(batches, SinkOptions("postgresql://x", ALL))
     assert [one.num_rows for one in found] == [3, 2]
 
 
@@ -57,7 +57,7 @@ def test_sorting_is_stable_with_nulls_first() -> None:
 
 def test_nothing_to_sort_is_nothing_written() -> None:
     options = SinkOptions("postgresql://x", ALL, sort_within=("at",))
-    assert list(checked_batches([], options)) == []
+    assert list(check_batches([], options)) == []
 
 
 BAD = {
@@ -125,7 +125,7 @@ def test_bytes_that_are_no_text_are_a_bad_row(column: str) -> None:
     bad = good.set_column(good.schema.get_field_index(column), column, text)
     options = SinkOptions("postgresql://x", ALL)
     with pytest.raises(InvalidRequest, match=f"{column} is not UTF-8 text"):
-        list(checked_batches([bad], options))
+        list(check_batches([bad], options))
     options = SinkOptions("postgresql://x", ALL, None, None, (), True, "bad")
-    (row,) = next(checked_batches([bad], options)).to_pylist()
+    (row,) = next(check_batches([bad], options)).to_pylist()
     assert json.loads(row["payload"])["row"][column] == '"�'

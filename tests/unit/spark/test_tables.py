@@ -42,19 +42,19 @@ def insert_schema() -> StructType:
 
 def test_a_table_remembers_its_options() -> None:
     assert all(field.nullable for field in read_schema())
-    assert tables.reading({}, read_schema()) == {"url": URL, "queue": "orders"}
-    assert tables.reading({"Queue": "bills"}, read_schema())["queue"] == "bills"
+    assert tables.merge_read_options({}, read_schema()) == {"url": URL, "queue": "orders"}
+    assert tables.merge_read_options({"Queue": "bills"}, read_schema())["queue"] == "bills"
     wanted = {"url": URL, "queue": "orders", "onerror": "deadletter"}
-    assert tables.writing({}, insert_schema()) == wanted
+    assert tables.merge_write_options({}, insert_schema()) == wanted
     assert tables.is_table(insert_schema())
 
 
 def test_options_that_came_along_with_rows_are_not_trusted() -> None:
     assert not tables.is_table(read_schema())
     with pytest.raises(InvalidRequest, match="name the columns on both sides"):
-        tables.writing({}, read_schema())
+        tables.merge_write_options({}, read_schema())
     own = {"url": URL, "queue": "copies"}
-    assert tables.writing(own, read_schema()) == own
+    assert tables.merge_write_options(own, read_schema()) == own
 
 
 def test_the_settings_name_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +71,10 @@ def test_a_path_is_a_queue() -> None:
     with pytest.raises(InvalidRequest, match="both name queues"):
         tables.locate({"path": "orders", "queue": "bills"})
     plain = StructType([StructField("payload", StringType())])
-    assert tables.writing({"paths": '["a"]', "url": URL}, plain)["queue"] == "a"
+    assert tables.merge_write_options({"paths": '["a"]', "url": URL}, plain)["queue"] == "a"
     for several in ("a,b", '["a", "b"]', '["a,b"]'):
         with pytest.raises(InvalidRequest, match="is a list"):
-            tables.writing({"path": several, "url": URL}, plain)
+            tables.merge_write_options({"path": several, "url": URL}, plain)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,6 @@ def test_a_password_stays_out_of_a_table(url: str) -> None:
 def test_a_table_without_options_says_how_to_make_one() -> None:
     plain = StructType([StructField("payload", StringType())])
     with pytest.raises(InvalidRequest, match="this table has no options"):
-        tables.reading({}, plain)
+        tables.merge_read_options({}, plain)
     with pytest.raises(InvalidRequest, match="make a table first"):
-        tables.writing({}, plain)
+        tables.merge_write_options({}, plain)

@@ -6,14 +6,14 @@ import asyncpg
 import pytest
 
 from queenmq import errors
-from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.connection.driver_errors import translate_error
 
 
 def _raised(code: str, *, function: str = "ereport") -> errors.QueenError:
     """What becomes of an error of the server, raised in this function of its own."""
     fields = {"C": code, "M": 'no right on table "secret"', "R": function}
     error = asyncpg.PostgresError.new(fields)
-    with pytest.raises(errors.QueenError) as found, translated(is_sent=True):
+    with pytest.raises(errors.QueenError) as found, translate_error(is_sent=True):
         raise error
     return found.value
 
@@ -96,6 +96,6 @@ def test_nothing_that_the_driver_says_is_for_callers() -> None:
         asyncpg.InternalClientError("db1 sent nonsense"),
         _Unencodable("invalid input for query argument $1 of db1"),
     ):
-        with pytest.raises(errors.QueenError) as caught, translated(is_sent=True):
+        with pytest.raises(errors.QueenError) as caught, translate_error(is_sent=True):
             raise failure
         assert "db1" in str(caught.value) and "db1" not in errors.public_text(caught.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +13,10 @@ from queenmq.storage.sql_files import SqlFile, load_folder, load_queries
 
 FUNCTIONS = load_folder("functions")
 MIGRATIONS = load_folder("migrations")
+_QUERY_FOLDER = Path(str(resources.files("queenmq.storage"))) / "sql" / "queries"
 QUERIES = sorted(
-    file.name.removesuffix(".sql")
-    for file in (resources.files("queenmq.storage") / "sql" / "queries").iterdir()
+    file.relative_to(_QUERY_FOLDER).with_suffix("").as_posix()
+    for file in _QUERY_FOLDER.rglob("*.sql")
 )
 
 

@@ -19,7 +19,7 @@ app = typer.Typer(help="API tokens for programs.", no_args_is_help=True)
 
 
 class RoleName(enum.StrEnum):
-    """What a token may do."""
+    """The role of a token."""
 
     READ_ONLY = "read-only"
     READ_WRITE = "read-write"
@@ -27,7 +27,7 @@ class RoleName(enum.StrEnum):
 
 
 class VerbName(enum.StrEnum):
-    """What a limited token may do with its queues."""
+    """A verb of a limited token."""
 
     PUSH = "push"
     POP = "pop"

@@ -35,7 +35,7 @@ def demo(
         if spark and not missing:
             from queenmq.cli.demo.pipeline import Story
 
-            Story(traffic, Path(home), report.absolute()).tell(seconds)
+            Story(traffic, Path(home), report.absolute()).run(seconds)
         else:
             traffic.run(seconds)
         traffic.report()

@@ -12,7 +12,7 @@ from queenmq.errors import QueenError
 
 @contextlib.contextmanager
 def running_broker(home: str) -> Iterator[str]:
-    """A broker with its PostgreSQL in that folder; gives its URL."""
+    """Run a broker with its PostgreSQL in that folder. Yield its URL."""
     command = [sys.executable, "-m", "queenmq", "serve", "--port", "0", "--data-dir", home]
     process = subprocess.Popen(
         [*command, "--log-level", "warning"], stdout=subprocess.PIPE, text=True

@@ -19,7 +19,7 @@ _RESULTS = "demo.turnover"
 
 
 class Story:
-    """What happens beside the traffic, one thing after the other."""
+    """The steps of the demo beside the traffic, one after the other."""
 
     def __init__(self, traffic: Traffic, home: Path, report: Path) -> None:
         self._traffic = traffic
@@ -27,8 +27,8 @@ class Story:
         self._report = report
         self._begin = utc_now()
 
-    def tell(self, seconds: int) -> None:
-        """While orders come in: a stream. When all are there: archive and report."""
+    def run(self, seconds: int) -> None:
+        """Run a stream while orders come in, then archive and write the report."""
         from queenmq.spark.runtime.session import CALM, session
         from queenmq.storage.embedded import read_url
 

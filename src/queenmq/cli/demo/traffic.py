@@ -33,7 +33,7 @@ class Traffic:
 
     @property
     def pushed(self) -> int:
-        """How many orders there are."""
+        """Return how many orders there are."""
         return self._pushed.total()
 
     def introduce(self) -> None:
@@ -104,7 +104,7 @@ class Traffic:
         return "   ".join(parts)
 
     def report(self) -> None:
-        """The sums; an error when something is missing or out of order."""
+        """Print the sums, and an error if messages are missing or out of order."""
         print(f"  {self._line()}")
         if self._out_of_order or any(seen != self._pushed for seen in self._consumed.values()):
             raise QueenError(

@@ -30,7 +30,7 @@ def cell(value: Any) -> str:
 
 
 def _payload(content: bytes) -> str:
-    """Text without its quotes, all else as it stands."""
+    """Return a text without its quotes, and any other payload as JSON."""
     if content.startswith(b'"'):
         try:
             return msgspec.json.decode(content, type=str)
@@ -55,7 +55,7 @@ class Column(NamedTuple):
 
 
 def value_at(row: Any, path: str) -> Any:
-    """The value at `a.b.c`; None where there is none."""
+    """Return the value at `a.b.c`, or None where there is none."""
     for name in path.split("."):
         if not isinstance(row, Mapping) or name not in row:
             return None

@@ -27,14 +27,15 @@ def prepare(command: Any) -> Any:
 
 
 def every_command(command: Any, path: str = "queen") -> Iterator[tuple[str, Any]]:
-    """All commands and groups by what one types."""
+    """Yield all commands and groups with the words to type."""
     yield path, command
     for name, below in getattr(command, "commands", {}).items():
         yield from every_command(below, f"{path} {name}")
 
 
 def wrong_number(parameter: Any, arguments: Sequence[str]) -> str | None:
-    """What is wrong with the number of an option, and which ones it takes; None if it is no number.
+    """Say what is wrong with the number of an option and which numbers it takes. Return None for an
+    option that is no number.
 
     Typer's own sentence has neither the value nor, for a word, the range.
     """

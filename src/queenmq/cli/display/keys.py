@@ -34,7 +34,7 @@ class Keys:
                 termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> str:
-        """The key that is pressed within this time; empty if there is none."""
+        """Return the key that is pressed within this time; empty if there is none."""
         if not self._is_there:
             threading.Event().wait(seconds)
             return ""

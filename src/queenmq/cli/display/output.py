@@ -10,17 +10,20 @@ import contextlib
 import enum
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import typer
 
 from queenmq.cli.display import tables
 from queenmq.cli.display.columns import Column as Column
 from queenmq.cli.display.columns import Row
 from queenmq.cli.display.columns import cell as cell
 from queenmq.cli.display.columns import value_at as value_at
+from queenmq.cli.display.json_path import JsonPath, parse_path, to_line
 from queenmq.cli.display.safe import printable, say
 from queenmq.cli.display.tables import Line
+from queenmq.cli.display.yaml_text import Exact, to_yaml
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,20 +32,47 @@ if TYPE_CHECKING:
 
 
 class Format(enum.StrEnum):
-    """How results are printed."""
+    """The format of results."""
 
     TABLE = "table"
     JSON = "json"
     NDJSON = "ndjson"
+    YAML = "yaml"
+    JSONPATH = "jsonpath"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 message`, `2 messages`."""
+class Shape(NamedTuple):
+    """A format, and with `jsonpath` what of the result is printed."""
+
+    format: Format = Format.TABLE
+    path: JsonPath = JsonPath(())
+
+
+#: What `-o` takes, for help texts.
+SHAPES = "table, json, ndjson, yaml or jsonpath=PATH"
+
+
+def parse_shape(text: str | Shape) -> Shape:
+    """Return what `-o` asks for."""
+    if isinstance(text, Shape):
+        return text
+    name, equals, path = text.partition("=")
+    known = name in Format.__members__.values()
+    if not known or (name == Format.JSONPATH) != bool(equals):
+        raise typer.BadParameter(f"{text!r} is not one of {SHAPES}.")
+    try:
+        return Shape(Format(name), parse_path(path))
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: {error}.") from None
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return `1 message` or `2 messages`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def encode(value: Any, *, indent: int = 0) -> str:
-    """A value as JSON in one line, or indented."""
+    """Return a value as JSON in one line, or indented."""
     content = msgspec.json.encode(value)
     if indent:
         # A payload that came in by SQL may be more than a parser takes.
@@ -51,27 +81,37 @@ def encode(value: Any, *, indent: int = 0) -> str:
     return content.decode()
 
 
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, with numbers as they were written."""
+    return msgspec.json.Decoder(float_hook=Exact).decode(msgspec.json.encode(value))
+
+
 class Output:
     """Prints the results of one command."""
 
-    def __init__(self, format: Format = Format.TABLE) -> None:
-        self.format = format
+    def __init__(self, shape: Shape | None = None) -> None:
+        self.format, self._path = shape or Shape()
 
     @property
     def is_human(self) -> bool:
         return self.format is Format.TABLE
+
+    @property
+    def is_document(self) -> bool:
+        """Whether the result is one document, which can only be printed whole."""
+        return self.format in (Format.JSON, Format.YAML, Format.JSONPATH)
 
     def rows(self, rows: Iterable[Row], columns: Sequence[Column]) -> None:
         """Print a list of things."""
         if self.format is Format.NDJSON:
             for row in rows:
                 self.line(row)
-        elif self.format is Format.JSON:
-            print(encode(list(rows), indent=2))
+        elif self.is_document:
+            self.value(list(rows))
         else:
             print_table(rows, columns)
 
-    def thing(self, value: Row, columns: Sequence[Column]) -> None:
+    def print_fields(self, value: Row, columns: Sequence[Column]) -> None:
         """Print one thing, a line for each of its fields."""
         if self.is_human:
             titles = [column.title for column in columns]
@@ -81,8 +121,14 @@ class Output:
             self.value(value)
 
     def value(self, value: Any) -> None:
-        """Print one value as JSON."""
-        print(encode(value, indent=0 if self.format is Format.NDJSON else 2))
+        """Print one value as JSON or YAML, or what the path finds in it, a line each."""
+        if self.format is Format.YAML:
+            print(to_yaml(_plain(value)))
+        elif self.format is Format.JSONPATH:
+            for one in self._path.find(_plain(value)):
+                print(to_line(one))
+        else:
+            print(encode(value, indent=0 if self.format is Format.NDJSON else 2))
 
     def line(self, value: Any) -> None:
         """Print one of many as JSON in a line of its own, at once."""
@@ -102,7 +148,7 @@ class Output:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A terminal to draw on; rich obeys NO_COLOR."""
+    """Return a terminal to draw on; rich obeys NO_COLOR."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -121,18 +167,18 @@ def print_lines(lines: Iterable[Line]) -> None:
         return
     terminal = console()
     for line in lines:
-        terminal.print(styled(line), overflow="ignore", no_wrap=True, crop=False)
+        terminal.print(style_line(line), overflow="ignore", no_wrap=True, crop=False)
 
 
-def styled(line: Line) -> Text:
-    """A line for a terminal."""
+def style_line(line: Line) -> Text:
+    """Return a line for a terminal."""
     from rich.text import Text
 
     return Text.assemble((printable(line.title), "bold"), printable(line.rest))
 
 
 def progress(*, is_wanted: bool = True) -> Progress:
-    """A bar on standard error, while that is a terminal; otherwise silent."""
+    """Return a bar on standard error, while that is a terminal; otherwise silent."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     terminal = console(stderr=True)

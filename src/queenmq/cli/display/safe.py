@@ -17,8 +17,8 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else _escape(one) for one in text)
 
 
-def _escape(letter: str) -> str:
-    number = ord(letter)
+def _escape(character: str) -> str:
+    number = ord(character)
     return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"
 
 

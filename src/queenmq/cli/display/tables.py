@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
 
 def terminal_width() -> int | None:
-    """The columns there are, by COLUMNS or the terminal; None in a pipe, where all is printed."""
+    """Return the width by COLUMNS or the terminal, or None in a pipe, which gets everything."""
     given = terminal_columns()
     if given is not None or not sys.stdout.isatty():
         return given
@@ -54,14 +54,14 @@ def lay_out(rows: Iterable[Row], columns: Sequence[Column], *, width: int | None
         # Only the last column is free text, and there is room for enough of it.
         widths[-1] -= _sum(widths) - width
         lines = [[*line[:-1], cut(line[-1], widths[-1])] for line in lines]
-    first, *others = (_padded(line, widths) for line in lines)
+    first, *others = (_pad_line(line, widths) for line in lines)
     return [Line(first), *(Line("", one) for one in others)]
 
 
 def _that_fit(
     cells: Sequence[Sequence[str]], columns: Sequence[Column], width: int | None
 ) -> list[int] | None:
-    """The columns to show as a table; None if no choice of them fits."""
+    """Return the columns to show as a table, or None if no choice of them fits."""
     kept = list(range(len(columns)))
     if width is None:
         return kept
@@ -90,19 +90,19 @@ def _blocks(cells: Sequence[Sequence[str]], columns: Sequence[Column], width: in
 
 
 def block(titles: Sequence[str], values: Sequence[str], *, width: int | None) -> list[Line]:
-    """A line for each value behind its title; a longer value goes on below itself."""
+    """Return a line for each value behind its title; a longer value goes on below itself."""
     indent = max(len(title) for title in titles)
     room = None if width is None else max(width - indent - len(_GAP), _TEXT_MIN)
     lines = []
     for title, value in zip(titles, values, strict=True):
-        first, *more = folded(value, room)
+        first, *more = fold_text(value, room)
         lines.append(Line(title.ljust(indent) + _GAP, first))
         lines += [Line("".ljust(indent) + _GAP, one) for one in more]
     return lines
 
 
-def folded(text: str, width: int | None) -> list[str]:
-    """The text in lines of at most this width, broken at blanks where there are some."""
+def fold_text(text: str, width: int | None) -> list[str]:
+    """Return the text in lines of at most this width, broken at blanks where there are some."""
     if width is None or _length(text) <= width:
         return [text]
     lines = []
@@ -118,18 +118,18 @@ def folded(text: str, width: int | None) -> list[str]:
 
 
 def cut(text: str, width: int, *, mark: str = "…") -> str:
-    """The beginning of a text that is longer than it may be."""
+    """Return the beginning of a text that is longer than it may be."""
     if _length(text) <= width:
         return text
     room, kept = width - len(mark), 0
-    for place, letter in enumerate(text):
-        kept += _length(letter)
+    for place, character in enumerate(text):
+        kept += _length(character)
         if kept > room:
             return text[:place] + mark
     return text
 
 
-def _padded(line: Sequence[str], widths: Sequence[int]) -> str:
+def _pad_line(line: Sequence[str], widths: Sequence[int]) -> str:
     cells = (text + " " * (width - _length(text)) for text, width in zip(line, widths, strict=True))
     return _GAP.join(cells).rstrip()
 
@@ -143,7 +143,7 @@ def _sum(widths: Sequence[int]) -> int:
 
 
 def _length(text: str) -> int:
-    """Columns on a terminal, where some letters take two."""
+    """Return how many columns a text takes on a terminal. Some characters take two."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

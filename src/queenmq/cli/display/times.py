@@ -13,7 +13,7 @@ BEGINNING = "1970-01-01T00:00:00Z"
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of `30s`, `1h30m`, `2 days`; a bare number counts seconds."""
+    """Return seconds of `30s`, `1h30m`, `2 days`; a bare number counts seconds."""
     is_bare = re.fullmatch(r"\s*\d+(\.\d+)?\s*", text)
     seconds = parse_seconds(f"{text.strip()}s" if is_bare else text)
     if seconds is None:
@@ -24,7 +24,9 @@ def parse_duration(text: str) -> float:
 
 
 def parse_time(text: str, *, now_ms: float) -> str:
-    """ISO 8601 for `15m ago`, `now`, `beginning`, or a date and time (UTC without a zone)."""
+    """Return ISO 8601 for `15m ago`, `now`, `beginning`, or a date and time (UTC without a
+    zone).
+    """
     word = text.strip().lower()
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     if word in ("beginning", "start"):
@@ -48,7 +50,9 @@ def _iso(time: datetime) -> str:
 
 
 def when(time: str | None) -> str:
-    """A time of the server for people: how long ago, or how far ahead. JSON has it exactly."""
+    """Return a time of the server for people: how long ago, or how far ahead. JSON has it
+    exactly.
+    """
     if not time:
         return ""
     try:
@@ -60,7 +64,7 @@ def when(time: str | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """A duration for people: 45s, 12m, 3h, 5d."""
+    """Return a duration for people: 45s, 12m, 3h, 5d."""
     if seconds is None:
         return ""
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):

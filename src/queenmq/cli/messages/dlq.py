@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from queenmq.cli.display.output import Column, counted, progress
+from queenmq.cli.display.output import Column, format_count, progress
 from queenmq.cli.display.times import parse_duration, when
 from queenmq.cli.exits import NothingThere
 from queenmq.cli.messages.pop import Partition
@@ -84,7 +84,7 @@ def show(
 
     Example: queen dlq show orders order-8
     """
-    found = [one for one in _letters(session, queue) if one.transaction_id == transaction_id]
+    found = [one for one in _dead_letters(session, queue) if one.transaction_id == transaction_id]
     if not found:
         session.require_queue(queue)
         raise NothingThere(f"queue {queue!r} has no dead letter {transaction_id!r}")
@@ -100,7 +100,7 @@ def show(
     for number, one in enumerate(found):
         if number:
             print()
-        session.out.thing(one, columns)
+        session.out.print_fields(one, columns)
 
 
 @command(app)
@@ -128,8 +128,8 @@ def retry(
         return answer.pushed, answer.remaining and not refused
 
     session.require_queue(queue)
-    done = _repeated("pushing again", step, limit)
-    session.out.done(f"pushed {counted(done, 'message')} of {queue} again", {"pushed": done})
+    done = _repeat_step("pushing again", step, limit)
+    session.out.done(f"pushed {format_count(done, 'message')} of {queue} again", {"pushed": done})
     if refused:
         raise QueenError(f"queue {queue!r} took no more; retry the rest when it has room")
 
@@ -156,8 +156,8 @@ def purge(
         answer = session.queen.admin.purge_dead_letters(**which, limit=min(most, _PURGE_STEP))
         return answer.purged, answer.remaining
 
-    done = _repeated("forgetting", step, limit)
-    session.out.done(f"forgot {counted(done, 'dead letter')} of {queue}", {"purged": done})
+    done = _repeat_step("forgetting", step, limit)
+    session.out.done(f"forgot {format_count(done, 'dead letter')} of {queue}", {"purged": done})
 
 
 def _which(
@@ -172,7 +172,7 @@ def _which(
     }
 
 
-def _letters(session: Session, queue: str) -> Iterator[DeadLetter[Any]]:
+def _dead_letters(session: Session, queue: str) -> Iterator[DeadLetter[Any]]:
     """Yield the dead letters of a queue, as far as one looks."""
     for page in range(_PAGES_MAX):
         found = session.queen.admin.list_dead_letters(
@@ -183,7 +183,7 @@ def _letters(session: Session, queue: str) -> Iterator[DeadLetter[Any]]:
             return
 
 
-def _repeated(title: str, step: Callable[[int], tuple[int, bool]], limit: int | None) -> int:
+def _repeat_step(title: str, step: Callable[[int], tuple[int, bool]], limit: int | None) -> int:
     """Work in steps while there is something left; how many were done."""
     done, is_rest = 0, True
     with progress() as bar:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from queenmq.cli.display.output import Column, counted
+from queenmq.cli.display.output import Column, format_count
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.session import Session, command
 from queenmq.errors import QueenError
@@ -34,7 +34,7 @@ def extend(
     """
     answer = session.queen.admin.extend_lease(lease_id, seconds=seconds)
     columns = [Column("leaseId", "LEASE"), Column("expiresAt", "EXPIRES")]
-    session.out.thing(answer, columns)
+    session.out.print_fields(answer, columns)
 
 
 def tx(
@@ -52,7 +52,7 @@ def tx(
     answer = session.queen.admin.run_transaction(_read(file))
     if not answer.success:
         raise QueenError(f"Nothing was done: {answer.error}")
-    session.out.done(f"committed {counted(len(answer.results), 'operation')}", answer)
+    session.out.done(f"committed {format_count(len(answer.results), 'operation')}", answer)
 
 
 def _read(file: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
     @classmethod
     def of(cls, number: int, content: bytes, *, is_message: bool = False) -> Line:
-        """A line of JSON; raises msgspec.DecodeError for anything else.
+        """Return a line of JSON. Raises msgspec.DecodeError for anything else.
 
         What its values are is not asked: the server takes numbers that Python cannot hold. Of a
         message that it gave, the payload is not looked at either.
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What the line means; payloads of messages stay as they are written."""
+        """Return what the line means; payloads of messages stay as they are written."""
         try:
             return Verbatim().loads(self.content)
         except msgspec.DecodeError as error:
@@ -60,8 +60,8 @@ _GRAMMAR = msgspec.json.Decoder(msgspec.Raw)
 
 
 @contextlib.contextmanager
-def opened(file: str | None) -> Iterator[BinaryIO]:
-    """The file, or standard input for none or `-`."""
+def open_input(file: str | None) -> Iterator[BinaryIO]:
+    """Yield the file, or standard input for none or `-`."""
     if file in (None, "-"):
         if sys.stdin.isatty():
             print("reading lines of JSON from standard input; end with Ctrl-D", file=sys.stderr)
@@ -82,7 +82,7 @@ def batches(
     is_message: bool = False,
     on_bytes: Callable[[int], None] = lambda count: None,
 ) -> Iterator[list[Line]]:
-    """Lines in batches; those before a bad line come before the error about it."""
+    """Yield lines in batches; those before a bad line come before the error about it."""
     batch: list[Line] = []
     for pieces in _arrivals(stream, on_bytes):
         for number, content in pieces:
@@ -105,7 +105,7 @@ def batches(
 def _arrivals(
     stream: BinaryIO, on_bytes: Callable[[int], None]
 ) -> Iterator[Iterator[tuple[int, bytes]]]:
-    """Whole lines with their numbers, as many at once as there are."""
+    """Yield whole lines with their numbers, as many at once as there are."""
     number, rest = 1, bytearray()
     read = getattr(stream, "read1", stream.read)
     while piece := read(_PIECE_BYTES):

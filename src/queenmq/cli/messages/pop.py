@@ -1,4 +1,4 @@
-"""`queen pop` and `queen ack`: take messages, and settle them."""
+"""`queen pop` and `queen ack`: take messages, and ack them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from queenmq import wire
-from queenmq.cli.display.output import Column, counted
+from queenmq.cli.display.output import Column, format_count
 from queenmq.cli.display.times import parse_duration, when
 from queenmq.cli.exits import NothingThere, NotNow, UsageProblem
 from queenmq.cli.messages import ndjson
@@ -32,7 +32,7 @@ MESSAGE_COLUMNS = [
 
 
 class Status(enum.StrEnum):
-    """What became of a message."""
+    """The result of a message."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -138,19 +138,19 @@ def ack(
     if not results:
         raise NothingThere("standard input has no messages to ack")
     _check(results)
-    session.out.done(f"{_PAST[status]} {counted(len(results), 'message')}", results)
+    session.out.done(f"{_PAST[status]} {format_count(len(results), 'message')}", results)
 
 
 _PAST = {
     Status.COMPLETED: "completed",
     Status.FAILED: "failed",
     Status.RETRY: "gave back",
-    Status.DLQ: "buried",
+    Status.DLQ: "dead-lettered",
 }
 
 
 def _messages() -> Iterator[list[dict[str, Any]]]:
-    with ndjson.opened(None) as stream:
+    with ndjson.open_input(None) as stream:
         for batch in ndjson.batches(stream, is_message=True):
             yield [_message(line) for line in batch]
 

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from queenmq import wire
-from queenmq.cli.display.output import counted, progress, value_at
+from queenmq.cli.display.output import format_count, progress, value_at
 from queenmq.cli.display.safe import say
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.messages import ndjson
@@ -21,7 +21,7 @@ from queenmq.errors import QueenError
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """How lines become messages."""
+    """The way in which lines become messages."""
 
     queue: str
     partition: str | None
@@ -30,7 +30,7 @@ class Shape(msgspec.Struct, frozen=True):
     id_field: str | None
 
     def item(self, line: Line) -> dict[str, Any]:
-        """The item of a push. Its payload is sent byte for byte as it came."""
+        """Return the item of a push. Its payload is sent byte for byte as it came."""
         item: dict[str, Any] = {"data": msgspec.Raw(line.content)}
         if self.key_field is not None:
             item["partition"] = _field(line, self.key_field)
@@ -96,7 +96,7 @@ def push(
 
 
 def _push_lines(run: _Run, file: str | None, *, is_text: bool) -> None:
-    with ndjson.opened(file) as stream, progress() as bar:
+    with ndjson.open_input(file) as stream, progress() as bar:
         size = os.fstat(stream.fileno()).st_size if file not in (None, "-") else None
         task = bar.add_task("pushing", total=size, note="")
 
@@ -113,7 +113,7 @@ def _push_lines(run: _Run, file: str | None, *, is_text: bool) -> None:
 
 
 class _Run:
-    """One use of the command: sends batches, counts what became of them."""
+    """One use of the command: sends batches, counts their results."""
 
     def __init__(self, session: Session, shape: Shape) -> None:
         self._session = session
@@ -155,20 +155,20 @@ class _Run:
     def stopped_by(self, error: BaseException) -> None:
         """Say how far it came, so that one can go on from there."""
         was = "was" if self.total == 1 else "were"
-        how = f"{counted(self.total, 'message')} {was} pushed before"
+        how = f"{format_count(self.total, 'message')} {was} pushed before"
         if isinstance(error, UsageProblem):
             error.args = (f"{error}; {how} it",)
         elif isinstance(error, QueenError | KeyboardInterrupt):
             say(f"queen: {how} this", is_error=True)
 
     def report(self) -> None:
-        """The sums."""
+        """Print the sums."""
         if self._session.out.format == "ndjson":
             return
         names = ("queued", "duplicate", "buffered")
         sums = {"pushed": self.total - self._counts["duplicate"]}
         sums |= {name: self._counts[name] for name in names}
-        text = f"pushed {counted(sums['pushed'], 'message')} to {self._shape.queue}"
+        text = f"pushed {format_count(sums['pushed'], 'message')} to {self._shape.queue}"
         if sums["buffered"]:
             text += f" ({sums['buffered']} buffered: accepted, and stored later)"
         if sums["duplicate"]:

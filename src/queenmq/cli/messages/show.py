@@ -30,7 +30,7 @@ Limit = Annotated[
 
 
 class State(enum.StrEnum):
-    """How far a message is."""
+    """The state of a message."""
 
     PENDING = "pending"
     PROCESSING = "processing"
@@ -95,7 +95,7 @@ def show(session: Session, partition_id: PartitionId, transaction_id: Transactio
         Column("consumerGroups", "GROUPS", _groups),
         Column("payload", "DATA"),
     ]
-    session.out.thing(found, columns)
+    session.out.print_fields(found, columns)
 
 
 @command(app)

@@ -70,8 +70,10 @@ def tail(
     """
     if group is not None and since is not None:
         raise UsageProblem("--since and --group both say where to begin; give one of them")
-    if follow and session.out.format is Format.JSON:
-        raise UsageProblem("-o json is one document, which -f never ends; use -o ndjson")
+    if follow and session.out.is_document:
+        raise UsageProblem(
+            f"-o {session.out.format} is one document, which -f never ends; use -o ndjson"
+        )
     if follow:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     else:
@@ -95,7 +97,7 @@ def tail(
 
 
 def _print(session: Session, messages: Iterable[Any]) -> None:
-    if session.out.format is Format.JSON:
+    if session.out.is_document:
         session.out.value([dict(message) for message in messages])
         return
     for message in messages:
@@ -107,7 +109,7 @@ def _print(session: Session, messages: Iterable[Any]) -> None:
 
 
 class _Place:
-    """What is looked at: a queue or one of its partitions."""
+    """The place to read: a queue or one of its partitions."""
 
     def __init__(self, session: Session, queue: str, partition: str | None) -> None:
         self._session = session
@@ -119,7 +121,7 @@ class _Place:
         self._is_away = False
 
     def last(self, count: int) -> Iterator[dict[str, Any]]:
-        """The last messages, oldest first."""
+        """Yield the last messages, oldest first."""
         if not count:
             return
         admin = self._session.queen.admin
@@ -132,7 +134,7 @@ class _Place:
 
     @contextlib.contextmanager
     def own_group(self, start: str) -> Iterator[str]:
-        """A group that nobody else uses and that is gone afterwards."""
+        """Yield a group of this command alone, and delete it afterwards."""
         name = f"queen-tail-{random_uuid()}"
         try:
             # The first pop fixes the start.
@@ -142,7 +144,9 @@ class _Place:
             self._forget(name)
 
     def _forget(self, group: str) -> None:
-        """Twice: a pop that Ctrl-C cut off may still run in the server and begin the group anew."""
+        """Delete the group twice. A pop that Ctrl-C cut off may still run on the server and create
+        it again.
+        """
         from queenmq.client.errors import ClientError
 
         try:
@@ -157,7 +161,7 @@ class _Place:
             )
 
     def read(self, group: str, *, follow: bool) -> Iterator[Any]:
-        """What the group has not read yet; then, to follow, what comes."""
+        """Yield the messages that the group has not read, then new ones as they arrive."""
         yield from self._first
         while messages := self._pop(group, wait=False):
             yield from messages

@@ -14,7 +14,7 @@ from queenmq import wire
 
 
 class Verbatim:
-    """What the client's option `json` takes."""
+    """A codec for the client's option `json`."""
 
     def dumps(self, value: Any, /) -> bytes:
         return wire.encode(value)

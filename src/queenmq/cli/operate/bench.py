@@ -109,7 +109,7 @@ async def _run(session: Session, scenarios: list[Scenario], load: Load) -> dict[
     options = {**session.options(), "connections": 2 * load.connections + 2}
     async with Queen(session.server.url, **options) as queen:  # type: ignore[arg-type]
         health = await queen.admin.health()
-        results = [await _measured(queen, scenario, load) for scenario in scenarios]
+        results = [await _measure_scenario(queen, scenario, load) for scenario in scenarios]
     return {
         "at": parse_time("now", now_ms=clock.unix_ms()),
         "client": machine_facts(),
@@ -119,8 +119,8 @@ async def _run(session: Session, scenarios: list[Scenario], load: Load) -> dict[
     }
 
 
-async def _measured(queen: Queen, scenario: Scenario, load: Load) -> dict[str, Any]:
-    """One scenario, with a bar that shows how it goes."""
+async def _measure_scenario(queen: Queen, scenario: Scenario, load: Load) -> dict[str, Any]:
+    """Run one scenario behind a progress bar and return its figures."""
     tally = bench_runs.Tally()
     with progress() as bar:
         task = bar.add_task(scenario.value, total=load.seconds, note="")
@@ -140,7 +140,7 @@ async def _measured(queen: Queen, scenario: Scenario, load: Load) -> dict[str, A
 
 
 def machine_facts() -> dict[str, Any]:
-    """What a figure means nothing without."""
+    """Describe the machine, because a figure means nothing without it."""
     return {
         "queenmq": __version__,
         "python": platform.python_version(),
@@ -161,7 +161,7 @@ def _cpu_model() -> str:
 
 
 def _earlier(file: Path) -> dict[str, Any]:
-    """The results of an earlier run by their scenario."""
+    """Return the results of an earlier run by their scenario."""
     try:
         report = msgspec.json.decode(file.read_bytes())
         return {one["scenario"]: one for one in report["results"]}
@@ -172,7 +172,7 @@ def _earlier(file: Path) -> dict[str, Any]:
 
 
 def _add_change(now: dict[str, Any], before: dict[str, Any] | None) -> None:
-    """What has changed, in percent of before."""
+    """Add the change against the earlier run, in percent."""
     if before is None:
         return
     pairs = {

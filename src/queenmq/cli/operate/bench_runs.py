@@ -27,7 +27,7 @@ _PAUSE_MS = 10
 
 
 class Scenario(enum.StrEnum):
-    """What is measured."""
+    """One thing to measure."""
 
     PUSH = "push"
     POP = "pop"
@@ -36,7 +36,7 @@ class Scenario(enum.StrEnum):
 
 
 class Load(msgspec.Struct, frozen=True, rename="camel"):
-    """How much of it."""
+    """The size of a run."""
 
     seconds: float
     connections: int
@@ -47,7 +47,7 @@ class Load(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Tally:
-    """What happened so far."""
+    """The counts of a run so far."""
 
     def __init__(self) -> None:
         self.started_ms = clock.now_ms()
@@ -65,7 +65,7 @@ class Tally:
         self.times_ms.extend(times_ms)
 
     def result(self, scenario: Scenario) -> dict[str, Any]:
-        """The figures. Times are those of a request, or from push to pop where both run."""
+        """Return the figures. Times are those of a request, or from push to pop where both run."""
         seconds = (clock.now_ms() - self.started_ms) / 1000
         ordered = sorted(self.times_ms)
         return {
@@ -82,7 +82,7 @@ class Tally:
 
 
 def _percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent of all do not exceed."""
+    """Return the smallest value that so many percent of all do not exceed."""
     if not ordered:
         return 0.0
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
@@ -100,7 +100,7 @@ class Run:
         self._pad = "x" * max(0, load.bytes - 24)
 
     async def run(self, scenario: Scenario) -> dict[str, Any]:
-        """The figures of the scenario."""
+        """Return the figures of the scenario."""
         works: dict[Scenario, Callable[[], Awaitable[None]]] = {
             Scenario.PUSH: self._push,
             Scenario.POP: self._pop,
@@ -155,7 +155,7 @@ class Run:
         await consumer
 
     async def _each(self, work: Callable[[int], Awaitable[None]]) -> None:
-        """The same work on so many connections at once."""
+        """Run the same work on so many connections at once."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._load.connections):
                 group.create_task(_coroutine(work(number)))
@@ -198,7 +198,7 @@ class Run:
 
     @contextlib.asynccontextmanager
     async def _deadline(self) -> AsyncIterator[None]:
-        """The scenario ends after its time, or when its work does."""
+        """End the scenario after its time, or when its work does."""
         timer = asyncio.get_running_loop().call_later(self._load.seconds, self._is_over.set)
         try:
             yield

@@ -28,7 +28,7 @@ def show(session: Session) -> None:
 
     Example: queen maintenance show
     """
-    session.out.thing(session.queen.admin.get_maintenance_mode(), _COLUMNS)
+    session.out.print_fields(session.queen.admin.get_maintenance_mode(), _COLUMNS)
 
 
 @command(app)

@@ -82,4 +82,4 @@ def version(session: Session) -> None:
     Example: queen version
     """
     found = {"client": __version__, "server": session.queen.admin.health().version}
-    session.out.thing(found, [Column("client", "CLIENT"), Column("server", "SERVER")])
+    session.out.print_fields(found, [Column("client", "CLIENT"), Column("server", "SERVER")])

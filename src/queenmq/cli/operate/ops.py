@@ -18,7 +18,7 @@ app = typer.Typer(help="Pushes that wait to be stored.", no_args_is_help=True)
 
 
 class OperationStatus(enum.StrEnum):
-    """How far an operation is."""
+    """The status of an operation."""
 
     PENDING = "pending"
     PROCESSING = "processing"
@@ -83,7 +83,7 @@ def show(session: Session, operation_id: OperationId) -> None:
     Example: queen ops show 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """
     found = session.queen.admin.get_operation(operation_id)
-    session.out.thing(found, [Column(name, name) for name in found.keys()])
+    session.out.print_fields(found, [Column(name, name) for name in found.keys()])
 
 
 @command(app)
@@ -101,7 +101,7 @@ def stats(session: Session) -> None:
         Column("aside.records", "ASIDE"),
         *(Column(f"byStatus.{name}", name.upper(), _sum) for name in found.by_status),
     ]
-    session.out.thing(found, columns)
+    session.out.print_fields(found, columns)
 
 
 @command(app)
@@ -142,10 +142,10 @@ def retry(
     if (operation_id is None) == (not every):
         raise UsageProblem("name one operation, or use --all for everything that was given up")
     if operation_id is not None:
-        _tell(session, session.queen.admin.retry_operation(operation_id))
+        _print_decision(session, session.queen.admin.retry_operation(operation_id))
         return
     done = session.queen.admin.retry_all_operations()
-    session.out.done(_retried(done), done)
+    session.out.done(_format_retried(done), done)
     if done.error:
         raise QueenError(done.error)
 
@@ -157,17 +157,17 @@ def discard(session: Session, operation_id: OperationId, yes: Yes = False) -> No
     Example: queen ops discard --yes 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """
     confirm(f"Drop operation {operation_id} and its messages for good?", yes=yes)
-    _tell(session, session.queen.admin.discard_operation(operation_id))
+    _print_decision(session, session.queen.admin.discard_operation(operation_id))
 
 
-def _retried(done: wire.OperationsRetried) -> str:
+def _format_retried(done: wire.OperationsRetried) -> str:
     text = f"retrying failed operations: {done.operations}, pushes set aside: {done.retried}"
     if done.unreadable:
         text += f"; unreadable records stay: {done.unreadable}, see queen ops aside"
     return text
 
 
-def _tell(session: Session, answer: wire.OperationDecided) -> None:
+def _print_decision(session: Session, answer: wire.OperationDecided) -> None:
     session.out.done(f"operation {answer.id} is {answer.status}", answer)
 
 

@@ -57,11 +57,11 @@ def status(session: Session) -> None:
         Column("maintenance.maintenanceMode", "PUSHES HELD BACK"),
         Column("maintenance.popMaintenanceMode", "POPS PAUSED"),
     ]
-    session.out.thing(found, columns)
+    session.out.print_fields(found, columns)
 
 
 def _health(session: Session) -> wire.Health:
-    """What the server says of itself; one that is not well says so with 503."""
+    """Return the server's own report. An unhealthy server sends it with 503."""
     from queenmq.client.errors import ServerBusy
 
     try:
@@ -113,7 +113,7 @@ def why(
 def _print_folded(start: str, text: str) -> None:
     """Print a sentence behind its mark, folded to the terminal."""
     width = tables.terminal_width()
-    first, *more = tables.folded(printable(text), None if width is None else width - len(start))
+    first, *more = tables.fold_text(printable(text), None if width is None else width - len(start))
     say(f"{start}{first}")
     for line in more:
         say(" " * len(start) + line)

@@ -12,7 +12,7 @@ import typer
 from queenmq import clock, wire
 from queenmq.cli.display import tables
 from queenmq.cli.display.keys import Keys
-from queenmq.cli.display.output import Column, cell, console, print_lines, print_table, styled
+from queenmq.cli.display.output import Column, cell, console, print_lines, print_table, style_line
 from queenmq.cli.display.times import age
 from queenmq.cli.session import Session, command
 from queenmq.errors import QueenError
@@ -40,7 +40,7 @@ def _rate(value: float | None) -> str:
 
 
 def _name(value: Any) -> str:
-    """A screen is no place to copy from, so a long name is cut."""
+    """Cut a long name, because a screen is no place to copy from."""
     return tables.cut(cell(value), _NAME_MAX)
 
 
@@ -132,7 +132,7 @@ def take(session: Session) -> Sample:
 
 
 def view(before: Sample, now: Sample) -> dict[str, Any]:
-    """What to show, from two looks; pure."""
+    """Build the screen from two samples. Pure."""
     seconds = max(now.at_ms - before.at_ms, 1) / 1000
     queues = [_queue(one, before.queues.get(name), seconds) for name, one in now.queues.items()]
     pushed = {one["queue"]: one["pushedPerSecond"] for one in queues}
@@ -199,7 +199,7 @@ def _group(
 
 
 def _growth(now: int, before: int | None, seconds: float) -> float | None:
-    """Per second; a count that has shrunk (a cleared queue) tells nothing."""
+    """Return the growth per second, or None if the count shrank, as after clearing a queue."""
     return None if before is None or now < before else (now - before) / seconds
 
 
@@ -220,7 +220,7 @@ def _headline(session: Session, shown: Mapping[str, Any]) -> list[str]:
         parts.append(f"{totals['pushesOnDisk']} pushes on disk")
     parts += ["PUSHES HELD BACK"] if totals["isPushPaused"] else []
     parts += ["POPS PAUSED"] if totals["isPopPaused"] else []
-    return tables.folded("  ".join(parts), tables.terminal_width())
+    return tables.fold_text("  ".join(parts), tables.terminal_width())
 
 
 def _print(session: Session, shown: dict[str, Any], lines: int) -> None:
@@ -235,7 +235,9 @@ def _print(session: Session, shown: dict[str, Any], lines: int) -> None:
 
 
 def share_lines(room: int, queues: int, groups: int) -> tuple[int, int]:
-    """How many queues and groups to show in so many lines: half each, and what one leaves over."""
+    """Return how many queues and groups to show in so many lines: half each, and what one leaves
+    over.
+    """
     half = room // 2
     for_groups = min(groups, max(half, room - queues))
     return min(queues, room - for_groups), for_groups
@@ -251,7 +253,7 @@ def _screen(session: Session, shown: Mapping[str, Any], lines: int, height: int)
     for_queues, for_groups = share_lines(height - len(head) - 5, len(queues), len(groups))
     return Group(
         *(
-            styled(line)
+            style_line(line)
             for line in [
                 *head,
                 tables.Line(""),

@@ -14,7 +14,7 @@ from queenmq.cli.pipeline.choosing import (
     Pattern,
     QueueNames,
     Task,
-    chosen,
+    choose_queues,
 )
 from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.clock import utc_now
@@ -61,7 +61,7 @@ def analytics(
     if lake is not None:
         check_new_lake(lake)
     return Analytics(
-        chosen(common, queue, pattern, namespace, task, partition),
+        choose_queues(common, queue, pattern, namespace, task, partition),
         times,
         top=top,
         lake=lake,

@@ -78,7 +78,7 @@ def archive(
 def _scope(
     url: str, queue: list[str] | None, pattern: str | None, namespace: str | None, task: str | None
 ) -> Scope:
-    """Queues, chosen as a read of Spark chooses them."""
+    """Return the queues to read, chosen as a Spark read chooses them."""
     from queenmq.spark.source.options import read_options
 
     values = {

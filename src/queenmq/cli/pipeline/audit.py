@@ -13,7 +13,7 @@ from queenmq.cli.pipeline.choosing import (
     Pattern,
     QueueNames,
     Task,
-    chosen,
+    choose_queues,
 )
 from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.spark.jobs.job import Job
@@ -40,5 +40,5 @@ def audit(
 
     if lake is not None:
         check_lake(lake)
-    choice = chosen(common, queue, pattern, namespace, task, partition)
+    choice = choose_queues(common, queue, pattern, namespace, task, partition)
     return Audit(choice, lake=lake, writes=write)

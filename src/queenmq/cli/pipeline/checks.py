@@ -1,4 +1,4 @@
-"""What can be known to be wrong before Spark, which takes half a minute, is started."""
+"""Checks that find mistakes before Spark is started, which takes half a minute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_database(url: str) -> None:
-    """Raise StorageUnavailable if nobody answers there."""
+    """Raise StorageUnavailable if the database does not answer."""
     from queenmq.spark.database.connection import Database
 
     with Database(url):
@@ -24,23 +24,23 @@ def check_database(url: str) -> None:
 def check_queues(url: str, scope: Scope) -> None:
     """Raise NotFound for a queue that is named and does not exist."""
     from queenmq.spark.database.connection import Database
-    from queenmq.spark.source.planning import look_up
+    from queenmq.spark.source.planning import read_queue_names
 
     with Database(url) as database:
-        look_up(database, scope)
+        read_queue_names(database, scope)
 
 
 def check_lake(location: str, queues: Sequence[str] = ()) -> None:
     """Raise NotFound if there is no lake, or none of these queues in it.
 
-    A lake that is not a folder of this machine is left to Spark, which has the keys to it.
+    Raises StorageUnavailable if an object store does not answer or refuses the credentials.
     """
     from queenmq.spark.lake.layout import Lake
+    from queenmq.spark.lake.stores.reaching import check_store
     from queenmq.spark.lake.table import open_table
 
     lake = Lake.at(location)
-    if not lake.is_local:
-        return
+    check_store(lake)
     found = {file.queue for file in open_table(lake).files()}
     missing = sorted(set(queues) - found)
     if missing:
@@ -58,9 +58,14 @@ def check_inputs(inputs: Sequence[str]) -> None:
 
 
 def check_new_lake(location: str) -> None:
-    """Raise InvalidRequest if a lake cannot be made there."""
+    """Raise InvalidRequest if a lake cannot be made there.
+
+    Raises StorageUnavailable if an object store does not answer or refuses the credentials.
+    """
     from queenmq.spark.lake.layout import Lake
+    from queenmq.spark.lake.stores.reaching import check_store
 
     lake = Lake.at(location)
+    check_store(lake)
     if lake.is_local and os.path.exists(lake.location) and not os.path.isdir(lake.location):
         raise InvalidRequest(f"the lake {location} is a file; give a folder")

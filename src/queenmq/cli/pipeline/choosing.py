@@ -26,7 +26,7 @@ PartitionNames = Annotated[
 ]
 
 
-def chosen(
+def choose_queues(
     common: Common,
     queue: list[str] | None,
     pattern: str | None,
@@ -34,7 +34,7 @@ def chosen(
     task: str | None,
     partition: list[str] | None,
 ) -> Choice:
-    """The choice of queues, which exist; none of the options: all queues."""
+    """Return the choice of queues, which exist; none of the options: all queues."""
     from queenmq.spark.jobs.choice import Choice
 
     choice = Choice(

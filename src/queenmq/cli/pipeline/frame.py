@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from queenmq.cli.display.output import Format, Output
+from queenmq.cli.display.output import SHAPES, Output, Shape, parse_shape
 from queenmq.cli.exits import FOUND, UsageProblem
-from queenmq.cli.pipeline.java_output import kept_java_output
+from queenmq.cli.pipeline.java_output import capture_java_output
 from queenmq.cli.server.database_url import find_url
 from queenmq.cli.server.declaring import Command, declare, parameter
 from queenmq.errors import InvalidRequest, SettingsError, StorageUnavailable
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from queenmq.spark.jobs.job import Job, Summary
 
 _PANEL = "All jobs"
+
+_TABLE = Shape()
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,17 @@ class Common:
         ),
     ] = False
     output: Annotated[
-        Format,
-        typer.Option("--output", "-o", help="How to print the summary.", rich_help_panel=_PANEL),
-    ] = Format.TABLE
+        Shape,
+        typer.Option(
+            "--output",
+            "-o",
+            help=f"How to print the summary: {SHAPES}.",
+            parser=parse_shape,
+            metavar="FORMAT",
+            show_default="table",
+            rich_help_panel=_PANEL,
+        ),
+    ] = _TABLE
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_PANEL)
     ] = False
@@ -69,11 +79,11 @@ class Common:
     ] = False
 
     def url(self) -> str:
-        """The database that is meant."""
+        """Return the database that is meant."""
         return find_url(self.database_url, self.data_dir)
 
     def settings(self) -> dict[str, str]:
-        """Settings of Spark."""
+        """Return the settings for Spark."""
         found = {}
         for text in self.conf or ():
             name, equals, value = text.partition("=")
@@ -112,16 +122,16 @@ def job_command(function: Callable[..., Job]) -> Command:
 
 
 def _run(job: Job, shared: Common, config: dict[str, str]) -> Summary:
-    from queenmq.cli.pipeline.progress import watching
+    from queenmq.cli.pipeline.progress import show_progress
     from queenmq.spark.runtime.failures import first_sentence
     from queenmq.spark.runtime.session import CALM, is_running, session
 
     is_ours = not is_running()
     with (
-        kept_java_output(is_shown=shared.verbose or not is_ours) as java,
-        watching(is_quiet=shared.quiet) as progress,
+        capture_java_output(is_shown=shared.verbose or not is_ours) as java,
+        show_progress(is_quiet=shared.quiet) as progress,
     ):
-        progress.tell("starting Spark")
+        progress.report("starting Spark")
         try:
             spark = session(
                 "queen-pipeline",

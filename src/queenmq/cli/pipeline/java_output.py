@@ -15,13 +15,13 @@ _TAIL_BYTES = 4096
 
 
 class JavaOutput:
-    """What Java wrote so far."""
+    """The output of Java so far."""
 
     def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
 
     def last_line(self) -> str:
-        """The last thing it said; empty if that went to the terminal."""
+        """Return the last thing it said; empty if that went to the terminal."""
         if self._file is None:
             return ""
         size = os.fstat(self._file.fileno()).st_size
@@ -32,7 +32,7 @@ class JavaOutput:
 
 
 @contextlib.contextmanager
-def kept_java_output(*, is_shown: bool) -> Iterator[JavaOutput]:
+def capture_java_output(*, is_shown: bool) -> Iterator[JavaOutput]:
     """Give children another standard error than ours, which stays the terminal's."""
     if is_shown or not _is_ours():
         yield JavaOutput(None)
@@ -56,7 +56,9 @@ def kept_java_output(*, is_shown: bool) -> Iterator[JavaOutput]:
 
 
 def _is_ours() -> bool:
-    """Whether Python's standard error is the process's; a test may have put another there."""
+    """Return whether Python's standard error is the process's; a test may have put another
+    there.
+    """
     try:
         return sys.stderr.fileno() == 2
     except (OSError, ValueError, AttributeError):

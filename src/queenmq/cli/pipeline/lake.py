@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from queenmq.cli.display.output import Format
+from queenmq.cli.display.output import SHAPES, Shape, parse_shape
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.pipeline.frame import Common, show
 
@@ -18,7 +18,18 @@ Place = Annotated[str, typer.Option("--lake", help="Folder or URL of the lake.")
 Dry = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
 ]
-Shape = Annotated[Format, typer.Option("--output", "-o", help="How to print the summary.")]
+Summary = Annotated[
+    Shape,
+    typer.Option(
+        "--output",
+        "-o",
+        help=f"How to print the summary: {SHAPES}.",
+        parser=parse_shape,
+        metavar="FORMAT",
+        show_default="table",
+    ),
+]
+_TABLE = Shape()
 
 
 @app.command()
@@ -27,7 +38,7 @@ def describe(
     version: Annotated[
         int | None, typer.Option(min=0, help="A version of before; by default the newest.")
     ] = None,
-    output: Shape = Format.TABLE,
+    output: Summary = _TABLE,
 ) -> None:
     """Show the queues, files and versions of a lake, by its log.
 
@@ -40,7 +51,7 @@ def describe(
 
 
 @app.command()
-def verify(lake: Place, output: Shape = Format.TABLE) -> None:
+def verify(lake: Place, output: Summary = _TABLE) -> None:
     """Compare all messages of a lake with its manifest; exit code 6: they differ.
 
     Example: queen pipeline lake verify --lake ./lake
@@ -58,7 +69,7 @@ def optimize(
         bool, typer.Option("--z-order", help="Rewrite all files, sorted by partition and seq.")
     ] = False,
     dry_run: Dry = False,
-    output: Shape = Format.TABLE,
+    output: Summary = _TABLE,
 ) -> None:
     """Make few large files of many small ones; what release 0.1.0 wrote is brought up to date.
 
@@ -78,7 +89,7 @@ def vacuum(
         int, typer.Option(min=1, help="Keep files that a version of the last hours refers to.")
     ] = 168,
     dry_run: Dry = False,
-    output: Shape = Format.TABLE,
+    output: Summary = _TABLE,
 ) -> None:
     """Delete files that no recent version refers to.
 

@@ -1,4 +1,4 @@
-"""How a job's progress and summary look on a terminal, and in a log."""
+"""Shows a job's progress and summary on a terminal and in a log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Watched:
         self._task = bars.add_task("", total=None, note="")
         self._pace = Pace()
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+    def report(self, what: str, done: int | None = None, total: int | None = None) -> None:
         note = self._pace.note(what, done, total, now_s=monotonic())
         self._bars.update(
             self._task, description=printable(what), completed=done or 0, total=total, note=note
@@ -42,21 +42,21 @@ class _Logged:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last = ""
-        self._told_s = 0.0
+        self._logged_s = 0.0
         self._pace = Pace()
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+    def report(self, what: str, done: int | None = None, total: int | None = None) -> None:
         now = monotonic()
         note = self._pace.note(what, done, total, now_s=now)
         is_new = what != self._last
-        if is_new or (note and now >= self._told_s + _LOG_EVERY_S):
-            self._last, self._told_s = what, now
+        if is_new or (note and now >= self._logged_s + _LOG_EVERY_S):
+            self._last, self._logged_s = what, now
             shown = printable(what)
             self._console.print(f"... {shown}: {note}" if note and not is_new else f"... {shown}")
 
 
 @contextmanager
-def watching(*, is_quiet: bool) -> Iterator[job.Progress]:
+def show_progress(*, is_quiet: bool) -> Iterator[job.Progress]:
     """Show progress on standard error, which leaves standard output to the summary."""
     terminal = console(stderr=True)
     terminal.quiet = is_quiet
@@ -68,7 +68,7 @@ def watching(*, is_quiet: bool) -> Iterator[job.Progress]:
 
 
 def print_summary(summary: job.Summary, *, is_plan: bool) -> None:
-    """Figures line by line, then the tables."""
+    """Print the figures line by line, then the tables."""
     say(f"{summary.job}: plan, nothing was changed" if is_plan else f"{summary.job}: done")
     width = max((len(name) for name in summary.figures), default=0)
     for name, value in summary.figures.items():

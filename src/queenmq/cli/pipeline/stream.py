@@ -44,7 +44,7 @@ def stream(
 
 
 def _scope(definition: Definition) -> Scope:
-    """The queues that the stream reads."""
+    """Return the queues that the stream reads."""
     from queenmq.spark.source.options import Scope
 
     source = definition.source

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from queenmq.cli.display.output import counted
+from queenmq.cli.display.output import format_count
 from queenmq.cli.display.safe import printable, say
 from queenmq.cli.exits import FOUND, UsageProblem
 from queenmq.cli.queues import options as queue_options
@@ -18,7 +18,7 @@ from queenmq.cli.session import Session, Yes, command, confirm
 
 
 class Change(NamedTuple):
-    """What has to be done to one queue; an existing one names old values."""
+    """A change to one queue. An existing queue has old values."""
 
     queue: str
     is_new: bool
@@ -26,7 +26,7 @@ class Change(NamedTuple):
     differences: dict[str, tuple[Any, Any]]
 
     def lines(self) -> list[str]:
-        """As in a diff."""
+        """Format the change as lines of a diff."""
         if self.is_new:
             shown = [f"    {name} = {new}" for name, (_, new) in self.differences.items()]
             return [f"+ {self.queue}", *shown]
@@ -36,7 +36,7 @@ class Change(NamedTuple):
         ]
 
     def row(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the change for programs."""
         values = {
             name: {"before": None if self.is_new else old, "after": new}
             for name, (old, new) in self.differences.items()
@@ -78,17 +78,17 @@ def apply(
         for change in changes:
             say("\n".join(printable(line) for line in change.lines()))
     if changes and not dry_run:
-        confirm(f"Change {counted(len(changes), 'queue')} on {session.server.url}?", yes=yes)
+        confirm(f"Change {format_count(len(changes), 'queue')} on {session.server.url}?", yes=yes)
         _carry_out(session, changes)
     word = "would change" if dry_run else "changed"
-    text = f"{word} {counted(len(changes), 'queue')}" if changes else "nothing to change"
+    text = f"{word} {format_count(len(changes), 'queue')}" if changes else "nothing to change"
     session.out.done(text, [change.row() for change in changes])
     if changes and dry_run:
         raise typer.Exit(FOUND)
 
 
 def read(file: Path) -> dict[str, dict[str, Any]]:
-    """Every queue of the file with all its options, namespace and task."""
+    """Return every queue of the file with all its options, namespace and task."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -98,10 +98,10 @@ def read(file: Path) -> dict[str, dict[str, Any]]:
     queues = table.pop("queues", {})
     if table or not isinstance(queues, dict) or not queues:
         raise UsageProblem(f"file {file} has to hold tables [queues.NAME] and nothing else")
-    return {name: _wanted(f"{file}, queue {name!r}", given) for name, given in queues.items()}
+    return {name: _parse_queue(f"{file}, queue {name!r}", given) for name, given in queues.items()}
 
 
-def _wanted(where: str, given: Any) -> dict[str, Any]:
+def _parse_queue(where: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise UsageProblem(f"{where}: a table with options is needed, not {given!r}")
     places = {name: given.get(name, "") for name in queue_options.PLACES}
@@ -111,7 +111,7 @@ def _wanted(where: str, given: Any) -> dict[str, Any]:
     rest = {name: value for name, value in given.items() if name not in places}
     try:
         options = {
-            queue_options.named(name): queue_options.checked(name, value)
+            queue_options.wire_name_of(name): queue_options.check_option(name, value)
             for name, value in rest.items()
         }
     except UsageProblem as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from queenmq import clock
-from queenmq.cli.display.output import Column, counted
+from queenmq.cli.display.output import Column, format_count
 from queenmq.cli.display.times import BEGINNING, age, parse_time, when
 from queenmq.cli.exits import FOUND, NothingThere
 from queenmq.cli.session import QueueName, Session, Yes, command, complete_queues, confirm
@@ -119,9 +119,30 @@ def delete(
     confirm(f"Forget group {group} on {where} of {session.server.url}?", yes=yes)
     answer = session.queen.delete_consumer_group(group, not keep_start, queue=queue)
     session.out.done(
-        f"forgot group {group} in {counted(answer.deleted_partitions, 'partition')} of {where}",
+        f"forgot group {group} in {format_count(answer.deleted_partitions, 'partition')}"
+        f" of {where}",
         answer,
     )
+
+
+@command(app)
+def pause(session: Session, group: GroupName) -> None:
+    """Hand out nothing to a group, on all queues and brokers. Leases go on; acks are taken.
+
+    Example: queen groups pause billing
+    """
+    answer = session.queen.admin.pause_consumer_group(group)
+    session.out.done(f"paused group {group}; queen groups resume {group} serves it again", answer)
+
+
+@command(app)
+def resume(session: Session, group: GroupName) -> None:
+    """Serve a paused group again.
+
+    Example: queen groups resume billing
+    """
+    answer = session.queen.admin.resume_consumer_group(group)
+    session.out.done(f"group {group} is served again", answer)
 
 
 def lag(
@@ -179,7 +200,7 @@ def move(session: Session, group: str, queue: str, to: str, *, yes: bool) -> Non
             f"group {group!r} has not popped from queue {queue!r} yet; pop once, then move it"
         )
     session.out.done(
-        f"moved group {group} to {to} in {counted(answer.partitions_updated, 'partition')}"
+        f"moved group {group} to {to} in {format_count(answer.partitions_updated, 'partition')}"
         f" of {queue}",
         answer,
     )

@@ -18,18 +18,18 @@ PLACES = ("namespace", "task")
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, Any]:
-    """Options by their wire names from words such as `leaseTime=60`."""
+    """Return options by their wire names from words such as `leaseTime=60`."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign:
             raise UsageProblem(f"{pair!r} is not an option; write such as leaseTime=60")
-        found[named(name)] = checked(name, text, is_text=True)
+        found[wire_name_of(name)] = check_option(name, text, is_text=True)
     return found
 
 
-def named(name: str) -> str:
-    """The wire name of an option: lease_time, lease-time and leaseTime are the same."""
+def wire_name_of(name: str) -> str:
+    """Return the wire name of an option: lease_time, lease-time and leaseTime are the same."""
     first, *rest = name.replace("-", "_").split("_")
     wire_name = first + "".join(word.capitalize() for word in rest)
     if wire_name not in FIELDS:
@@ -39,17 +39,19 @@ def named(name: str) -> str:
     return wire_name
 
 
-def checked(name: str, value: Any, *, is_text: bool = False) -> Any:
-    """The value, if the option takes it; text of a command line may stand for a number."""
+def check_option(name: str, value: Any, *, is_text: bool = False) -> Any:
+    """Return the value, if the option takes it; text of a command line may stand for a number."""
     try:
-        return msgspec.convert(value, FIELDS[named(name)].type, strict=not is_text)
+        return msgspec.convert(value, FIELDS[wire_name_of(name)].type, strict=not is_text)
     except msgspec.ValidationError:
-        wanted = describe(FIELDS[named(name)].type)
+        wanted = describe(FIELDS[wire_name_of(name)].type)
         raise UsageProblem(f"option {name} cannot be {value!r}; use {wanted}") from None
 
 
 def with_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """All options: those given, and of the others the defaults of a queue that the client makes."""
+    """Return all options: those given, and of the others the defaults of a queue that the client
+    makes.
+    """
     from queenmq.client.calls import QUEUE_DEFAULTS
 
     defaults = {name: field.default for name, field in FIELDS.items()} | QUEUE_DEFAULTS
@@ -57,7 +59,7 @@ def with_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What differs, with its old and new value."""
+    """Return the options that differ, each with its old and new value."""
     names = [*PLACES, *FIELDS]
     return {
         name: (before.get(name), after.get(name))

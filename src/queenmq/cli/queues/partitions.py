@@ -73,7 +73,7 @@ def show(session: Session, queue: QueueName, partition: PartitionName) -> None:
     """
     for one in session.queen.admin.get_queue(queue).partitions:
         if one.name == partition:
-            session.out.thing(one, [Column("id", "ID"), *_COLUMNS])
+            session.out.print_fields(one, [Column("id", "ID"), *_COLUMNS])
             return
     raise NothingThere(f"queue {queue!r} has no partition {partition!r}; see queen partitions list")
 
@@ -83,7 +83,7 @@ def seek(
     session: Session,
     queue: QueueName,
     partition: PartitionName,
-    to: Annotated[str, typer.Option(help="1h ago, beginning, end, or an ISO time.")],
+    to: Annotated[str, typer.Option(help="1h ago, beginning, end, an ISO time, or the next seq.")],
     group: Annotated[str, typer.Option(help="The group to move.")],
     yes: Yes = False,
 ) -> None:
@@ -93,9 +93,26 @@ def seek(
     """
     what = f"group {group} on partition {partition} of queue {queue}"
     confirm(f"Move {what} on {session.server.url} to {to}?", yes=yes)
-    options = {"toEnd": True} if to == "end" else {"timestamp": parse_time(to, now_ms=unix_ms())}
-    answer = session.queen.admin.seek_partition(group, queue, partition, options)
+    answer = session.queen.admin.seek_partition(group, queue, partition, _target(to))
     session.out.done(f"{what} is moved to {to}", answer)
+
+
+@command(app)
+def release(
+    session: Session,
+    queue: QueueName,
+    partition: PartitionName,
+    group: Annotated[str, typer.Option(help="The group that holds the lease.")],
+    yes: Yes = False,
+) -> None:
+    """End the lease of a group on one partition, so that its messages can be had again.
+
+    Example: queen partitions release orders customer-42 --group billing --yes
+    """
+    what = f"the lease of group {group} on partition {partition} of queue {queue}"
+    confirm(f"End {what} on {session.server.url}?", yes=yes)
+    answer = session.queen.admin.release_lease(group, queue, partition)
+    session.out.done(f"{what} is ended" if answer.ended else f"{what} had ended before", answer)
 
 
 @command(app)
@@ -125,3 +142,9 @@ def delete(
     confirm(f"Delete {what} on {session.server.url} with all its messages?", yes=yes)
     answer = session.open(timeout_millis=LONG_MS).admin.delete_partition(queue, partition)
     session.out.done(f"{what} is deleted", answer)
+
+
+def _target(to: str) -> dict[str, Any]:
+    if to.isascii() and to.isdigit():
+        return {"seq": int(to)}
+    return {"toEnd": True} if to == "end" else {"timestamp": parse_time(to, now_ms=unix_ms())}

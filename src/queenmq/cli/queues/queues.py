@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from queenmq import wire
-from queenmq.cli.display.output import Column, counted
+from queenmq.cli.display.output import Column, format_count
 from queenmq.cli.exits import NothingThere, UsageProblem
 from queenmq.cli.queues import options as queue_options
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
@@ -82,7 +82,7 @@ def show(session: Session, queue: QueueName) -> None:
         *(column._replace(key=f"totals.{column.key}") for column in COUNTERS),
         *(Column(f"options.{name}", name) for name in queue_options.FIELDS),
     ]
-    session.out.thing(shown, columns)
+    session.out.print_fields(shown, columns)
 
 
 @command(app)
@@ -160,7 +160,9 @@ def clear(
     what = f"queue {queue}" if partition is None else f"partition {partition} of queue {queue}"
     confirm(f"Drop all messages of {what} on {session.server.url}?", yes=yes)
     answer = session.open(timeout_millis=LONG_MS).admin.clear_queue(queue, partition)
-    session.out.done(f"dropped {counted(answer.messages_deleted, 'message')} of {what}", answer)
+    session.out.done(
+        f"dropped {format_count(answer.messages_deleted, 'message')} of {what}", answer
+    )
 
 
 def find_queue(session: Session, queue: str) -> wire.QueueDetail | None:

@@ -12,7 +12,7 @@ from queenmq.errors import SettingsError
 
 
 def load_settings(flags: Mapping[str, Any], *, config: str | None = None) -> settings.Settings:
-    """All settings; one that cannot be used is a mistake of the command line."""
+    """Return all settings; one that cannot be used is a mistake of the command line."""
     try:
         return settings.load(flags, config=config)
     except SettingsError as error:
@@ -20,7 +20,7 @@ def load_settings(flags: Mapping[str, Any], *, config: str | None = None) -> set
 
 
 def find_url(database_url: str | None, data_dir: str | None) -> str:
-    """The database that the flags name, or else the one that the other settings name."""
+    """Return the database that the flags name, or else the one that the other settings name."""
     if database_url is not None and data_dir is not None:
         raise UsageProblem("--database-url and --data-dir name two databases; give one of them")
     loaded = load_settings({"database_url": database_url, "data_dir": data_dir})
@@ -30,7 +30,7 @@ def find_url(database_url: str | None, data_dir: str | None) -> str:
 
 
 def embedded_url(data_dir: str, *, socket: bool = False) -> str:
-    """The URL of the embedded PostgreSQL of a data directory."""
+    """Return the URL of the embedded PostgreSQL of a data directory."""
     from queenmq.storage.embedded import NoClusterFound, read_url
 
     try:

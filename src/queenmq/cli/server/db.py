@@ -11,7 +11,7 @@ from queenmq.cli.display.output import Column, Output
 from queenmq.cli.display.safe import say
 from queenmq.cli.display.times import age, when
 from queenmq.cli.exits import FOUND, UsageProblem
-from queenmq.cli.server import db_access
+from queenmq.cli.server import db_access, db_reencrypt, move
 from queenmq.cli.server.database_url import embedded_url, find_url, load_settings
 from queenmq.cli.session import command
 from queenmq.clock import now_ms
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The database behind the broker.", no_args_is_help=True)
 db_access.register(app)
+move.register(app)
+db_reencrypt.register(app)
 
 #: Between two lines about the progress of a long run.
 _PROGRESS_MS = 2_000
@@ -149,9 +151,9 @@ def resync_lookup(
 
     from queenmq.storage.schema import lookup_care
 
-    done = asyncio.run(lookup_care.resync(find_url(database_url, data_dir), _Progress().tell))
+    done = asyncio.run(lookup_care.resync(find_url(database_url, data_dir), _Progress().show))
     print(
-        f"looked at {done.looked_at} partitions:"
+        f"looked at {done.checked} partitions:"
         f" {done.created} lookup rows created, {done.repaired} repaired"
     )
     if done.held:
@@ -167,10 +169,10 @@ class _Progress:
     def __init__(self) -> None:
         self._next_ms = now_ms() + _PROGRESS_MS
 
-    def tell(self, done: Resynced) -> None:
+    def show(self, done: Resynced) -> None:
         if now_ms() >= self._next_ms:
             self._next_ms = now_ms() + _PROGRESS_MS
-            seen = done.looked_at + done.held
+            seen = done.checked + done.held
             print(f"... {seen} of {done.partitions} partitions", file=sys.stderr, flush=True)
 
 
@@ -206,7 +208,7 @@ def _as_value(findings: list[Finding]) -> dict[str, object]:
 
 
 def _bytes(count: int) -> str:
-    """A size for people."""
+    """Return a size for people."""
     size = float(count)
     for unit in ("B", "kB", "MB"):
         if size < 1024:

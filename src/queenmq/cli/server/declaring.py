@@ -22,6 +22,6 @@ def declare(run: Command, parameters: Iterable[inspect.Parameter], *, like: Any)
 
 
 def parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> Any:
-    """A parameter that `declare` takes."""
+    """Return a parameter that `declare` takes."""
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=default, annotation=annotation)

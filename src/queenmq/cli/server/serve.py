@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import typer
 
 from queenmq import log, settings
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.server.database_url import load_settings
+from queenmq.crypto.keys import read_keys
 from queenmq.errors import AccessRefused, QueenError, SettingsError, StorageUnavailable
 
 if TYPE_CHECKING:
@@ -43,6 +45,11 @@ def serve(
     data_dir: Text = typer.Option(
         None, help="Data directory of the embedded PostgreSQL.", show_default="queen-data"
     ),
+    tls_cert: Text = typer.Option(None, help="Certificate in PEM; the port then speaks https."),
+    tls_key: Text = typer.Option(None, help="Its key in PEM."),
+    tls_client_ca: Text = typer.Option(
+        None, help="Clients must show a certificate of this authority."
+    ),
     insecure: bool = typer.Option(
         False, "--insecure", help="Listen beyond this machine although authentication is off."
     ),
@@ -58,25 +65,26 @@ def serve(
 
     Example: queen serve --port 6632 --data-dir ./queen-data
     """
-    loaded = load_settings(
-        {
-            "host": host,
-            "port": port,
-            "workers": workers,
-            "database_url": database_url,
-            "data_dir": data_dir,
-            "insecure": insecure or None,
-            "log_level": log_level,
-            "log_format": log_format,
-        },
-        config=config,
-    )
+    flags = {
+        "host": host,
+        "port": port,
+        "workers": workers,
+        "database_url": database_url,
+        "data_dir": data_dir,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
+        "insecure": insecure or None,
+        "log_level": log_level,
+        "log_format": log_format,
+    }
+    loaded = load_settings(flags, config=config)
     log.configure(level=loaded.log_level, log_format=loaded.log_format)
     _warn_of_unknown_variables()
     _name_our_variables()
     _check_exposure(loaded)
     try:
-        is_well = _run(loaded)
+        is_well = _run(loaded, settings.find_origins(flags, config=config))
     except StorageUnavailable as error:
         # A start that fails has one exit code, whatever stopped it.
         raise QueenError(str(error)) from error
@@ -124,31 +132,37 @@ def _name_our_variables() -> None:
         )
 
 
-def _run(loaded: settings.Settings) -> bool:
+def _run(loaded: settings.Settings, origins: dict[str, settings.Origin]) -> bool:
     try:
         from queenmq.server import http
         from queenmq.server.auth.wiring import check_settings
+        from queenmq.server.tls.certificates import find_files, make_context
         from queenmq.server.workers import run_workers
     except ImportError as error:
         raise SettingsError(
             f"the broker needs {error.name}, which is missing; run pip install 'queenmq[server]'"
         ) from error
     check_settings(loaded)
+    # Mistakes in files are told now, and not by every worker.
+    files = find_files(loaded)
+    if files is not None:
+        make_context(files)
+    read_keys(loaded.encryption_key, loaded.encryption_key_file)
     sock = _bind(loaded)
-    address = http.address_of(sock)
+    address = http.address_of(sock, is_tls=files is not None)
 
     def on_ready(_: str | None) -> None:
         print(f"Queen is ready on {address}", flush=True)
 
     with sock, _database(loaded) as url:
-        orders = _prepare(url, loaded)
+        orders = msgspec.structs.replace(_prepare(url, loaded), origins=origins)
         if loaded.workers == 1:
             return http.serve(sock, orders, on_ready=on_ready)
         return run_workers(sock, orders, on_ready=on_ready)
 
 
 def _prepare(url: str, loaded: settings.Settings) -> BrokerOrders:
-    """Bring the schema up to date. A database of somebody else's that cannot be reached is left for
+    """Bring the schema up to date. An external database that cannot be reached is left for
     later; one that refuses us needs a person, so the start stops.
     """
     from queenmq.server.orders import BrokerOrders, Missing
@@ -179,7 +193,7 @@ def _bind(loaded: settings.Settings) -> socket.socket:
 
 @contextlib.contextmanager
 def _database(loaded: settings.Settings) -> Iterator[str]:
-    """The URL of the database to use; our own server runs as long as the context."""
+    """Yield the URL of the database to use; our own server runs as long as the context."""
     if loaded.database_url is not None:
         yield loaded.database_url
         return

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from queenmq import wire
+from queenmq.client.consume.ack_client import AckClient
 from queenmq.client.consume.ahead import Ahead
-from queenmq.client.consume.lanes import Lanes
-from queenmq.client.consume.settling import Settler
+from queenmq.client.consume.progress import BatchProgress
 from queenmq.client.errors import ClientError
 from queenmq.client.http.retry import RetryPolicy
 from queenmq.client.message import Message
@@ -31,9 +31,11 @@ class Acker:
     With `ahead` the last ack asks for the next batch as well.
     """
 
-    def __init__(self, settler: Settler, lanes: Lanes, ahead: Ahead | None = None) -> None:
-        self._settler = settler
-        self.lanes = lanes
+    def __init__(
+        self, ack_client: AckClient, progress: BatchProgress, ahead: Ahead | None = None
+    ) -> None:
+        self._ack_client = ack_client
+        self.progress = progress
         self._ahead = ahead
         self._pending: list[Message[Any]] = []
         self._done: list[Message[Any]] = []
@@ -43,12 +45,12 @@ class Acker:
         self._callbacks: list[Callable[[], object]] = []
 
     def add(self, *messages: Message[Any]) -> None:
-        """These were handled well; settle them after all that were added before."""
+        """Ack these handled messages after all that were added before."""
         self._pending += messages
         if self._pending and not self._is_sending:
             self._is_sending = True
             self._task = asyncio.create_task(self._send())
-            self._task.add_done_callback(self._ended)
+            self._task.add_done_callback(self._collect_error)
 
     def when_sent(self, callback: Callable[[], object]) -> None:
         """Call it when everything that was added has been sent: later, or now."""
@@ -58,7 +60,7 @@ class Acker:
             callback()
 
     async def drain(self) -> None:
-        """Come back when everything that was added has been sent, also if the caller is ended."""
+        """Wait until everything that was added has been sent, even if the caller is cancelled."""
         task = self._task
         if task is None:
             return
@@ -82,8 +84,8 @@ class Acker:
         for callback in callbacks:
             callback()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """A task may be cancelled before it has begun, and says nothing then."""
+    def _collect_error(self, task: asyncio.Task[None]) -> None:
+        """Keep the error of a task. One that was cancelled before it began reports none."""
         if task is self._task and self._is_sending:
             self._sent()
 
@@ -94,41 +96,41 @@ class Acker:
             await self._complete(messages)
         except ClientError as error:
             # The messages come again when the lease is over.
-            self.lanes.lose()
+            self.progress.lose()
             _warn("acks did not get through", error=str(error), count=len(messages))
 
     async def _complete(self, messages: list[Message[Any]]) -> None:
-        if not self._settler.counts_acks:
+        if not self._ack_client.counts_acks:
             messages = list({one.partition_id: one for one in messages}.values())
         for message, result in zip(messages, await self._ack(messages), strict=True):
             if not result.success:
                 _warn("an ack was refused", error=str(result.error), count=1)
-            elif not result.lease_released and self.lanes.is_last(message):
+            elif not result.lease_released and self.progress.is_last(message):
                 await self._complete_all(message.partition_id)
 
     async def _ack(self, messages: list[Message[Any]]) -> list[wire.AckResult]:
-        ahead = self._ahead if self._settler.pops_next and self.lanes.is_done else None
+        ahead = self._ahead if self._ack_client.pops_next and self.progress.is_done else None
         path = None if ahead is None else ahead.ask()
         if ahead is None or path is None:
-            return await self._settler.ack_each(messages, policy=PATIENT)
+            return await self._ack_client.ack_each(messages, policy=PATIENT)
         popped: list[Message[Any]] = []
         try:
-            results, popped = await self._settler.ack_and_pop(messages, path, policy=PATIENT)
+            results, popped = await self._ack_client.ack_and_pop(messages, path, policy=PATIENT)
         finally:
             ahead.put(popped)
         return results
 
     async def _complete_all(self, partition_id: str) -> None:
-        """The lease did not end with its last message: send the acks that were left out.
+        """Send the acks that were left out, because the lease did not end with its last message.
 
         It may also have ended before, by an ack whose answer was lost. If this helps, the server
         counts, and is sent every ack from now on.
         """
-        if self._settler.counts_acks:
+        if self._ack_client.counts_acks:
             return
         messages = [one for one in self._done if one.partition_id == partition_id]
-        results = await self._settler.ack_each(messages, policy=PATIENT)
-        self._settler.counts_acks = any(one.lease_released for one in results)
+        results = await self._ack_client.ack_each(messages, policy=PATIENT)
+        self._ack_client.counts_acks = any(one.lease_released for one in results)
 
 
 class Tail:
@@ -143,18 +145,22 @@ class Tail:
         self._acker: Acker | None = None
         self._partition_ids: Collection[str] = ()
 
-    def is_lane(self, partition_ids: Collection[str]) -> bool:
-        """Whether a batch of these partitions is to be acked before the next one can be popped."""
+    def must_ack_first(self, partition_ids: Collection[str]) -> bool:
+        """Return whether a batch of these partitions is to be acked before the next one can be
+        popped.
+        """
         return not self._partition_ids or not set(self._partition_ids).isdisjoint(partition_ids)
 
     async def follow(self, acker: Acker, when_sent: Callable[[], object]) -> None:
-        """A batch was handled. At most one batch is left with acks under way."""
+        """Take over from a batch that was handled. At most one batch is left with acks in
+        flight.
+        """
         await self.drain()
         acker.when_sent(when_sent)
-        is_lane = self.is_lane(acker.lanes.partition_ids)
-        self._partition_ids = acker.lanes.partition_ids
+        must_ack_first = self.must_ack_first(acker.progress.partition_ids)
+        self._partition_ids = acker.progress.partition_ids
         self._acker = acker
-        if is_lane:
+        if must_ack_first:
             await self.drain()
 
     async def drain(self) -> None:
@@ -163,36 +169,40 @@ class Tail:
             self._acker = None
 
 
-async def settle_failed(settler: Settler, lanes: Lanes, message: Message[Any], text: str) -> None:
-    """Say that the message in hand failed. Its lane goes on only if it became a dead letter."""
+async def ack_failed(
+    ack_client: AckClient, progress: BatchProgress, message: Message[Any], text: str
+) -> None:
+    """Report the message in hand as failed. Its partition goes on only if it became a dead
+    letter.
+    """
     try:
-        (result,) = await settler.ack_each([message], False, error=text, policy=PATIENT)
+        (result,) = await ack_client.ack_each([message], False, error=text, policy=PATIENT)
     except ClientError as error:
         _warn("a failure could not be reported", error=str(error), count=1)
-        lanes.block()
+        progress.block()
         return
     if result.success and result.dlq and not result.lease_released:
-        lanes.settle()
+        progress.finish()
     else:
-        lanes.block()
+        progress.block()
 
 
-async def fail_all(settler: Settler, failed: Sequence[tuple[Message[Any], str]]) -> None:
+async def fail_all(ack_client: AckClient, failed: Sequence[tuple[Message[Any], str]]) -> None:
     """Say of each that it failed, and why; in every partition the server takes them in order."""
     for message, text in failed:
         message["_status"], message["_error"] = False, text
     try:
-        await settler.ack_each([message for message, _ in failed], policy=PATIENT)
+        await ack_client.ack_each([message for message, _ in failed], policy=PATIENT)
     except ClientError as error:
         _warn("failures could not be reported", error=str(error), count=len(failed))
 
 
-async def release(settler: Settler, messages: Sequence[Message[Any]]) -> None:
+async def release(ack_client: AckClient, messages: Sequence[Message[Any]]) -> None:
     """Give back what was not handled: delivered again at once, and not counted as a failure."""
     if not messages:
         return
     try:
-        await settler.ack_each(messages, "retry", policy=PATIENT)
+        await ack_client.ack_each(messages, "retry", policy=PATIENT)
     except ClientError as error:
         _warn("messages stay leased until it runs out", error=str(error), count=len(messages))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from queenmq.client.calls import PopRequest
-from queenmq.client.consume.lanes import Budget
+from queenmq.client.consume.progress import Budget
 from queenmq.client.message import Message
 
 
@@ -24,21 +24,21 @@ class Ahead:
         self._messages: list[Message[Any]] = []
 
     def ask(self) -> str | None:
-        """The pop to send along with acks; None if nothing more is wanted."""
+        """Return the pop to send along with acks, or None if nothing more is wanted."""
         if self._is_stopping() or self._share:
             return None
         self._share = self._budget.take(self._request.batch)
         return self._request.path(batch=self._share) if self._share else None
 
     def put(self, messages: Sequence[Message[Any]]) -> None:
-        """What the pop has brought, if anything; also to be said of one that failed."""
+        """Store the batch that the pop brought, if any. A failed pop brings none."""
         self._messages = list(messages)
         if not messages:
-            self._budget.settle(self._share, 0)
+            self._budget.give_back(self._share, 0)
             self._share = 0
 
     def take(self) -> tuple[int, list[Message[Any]]]:
-        """The share and the batch; 0 and none if there is none."""
+        """Return the share and the batch; 0 and none if there is none."""
         found = self._share, self._messages
         self._share, self._messages = 0, []
         return found

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from queenmq.client.consume.acks import Acker, Tail, release
 from queenmq.client.consume.ahead import Ahead
 from queenmq.client.consume.handling import Handling
-from queenmq.client.consume.lanes import Budget, Lanes
 from queenmq.client.consume.leases import KeptLease
+from queenmq.client.consume.progress import BatchProgress, Budget
 from queenmq.client.errors import ClientClosed, RequestFailed, Unreachable
 from queenmq.client.message import Message
 
@@ -47,7 +47,7 @@ class Consumer:
         self._queen = queen
         self._options = options
         self.handling = Handling(
-            queen._settler,
+            queen._ack_client,
             options,
             handle=handle,
             on_success=on_success,
@@ -98,11 +98,13 @@ class Consumer:
 
     async def _work(self) -> None:
         async with contextlib.aclosing(self.batches()) as batches:
-            async for lanes, acker in batches:
-                await self.handling.run(lanes, acker)
+            async for progress, acker in batches:
+                await self.handling.run(progress, acker)
 
-    async def batches(self) -> AsyncGenerator[tuple[Lanes, Acker], None]:
-        """Leased batches, one after the other; each is renewed until its acks have got through."""
+    async def batches(self) -> AsyncGenerator[tuple[BatchProgress, Acker], None]:
+        """Yield leased batches, one after the other; each is renewed until its acks have got
+        through.
+        """
         request, budget = self._options.request, self._budget
         failures, tail = 0, Tail()
         ahead = Ahead(request, budget, is_stopping=lambda: self.is_stopping)
@@ -110,33 +112,33 @@ class Consumer:
             while not self.is_stopping and not budget.is_spent:
                 share, messages = ahead.take()
                 share = share or budget.take(request.batch)
-                lanes = Lanes([])
+                progress = BatchProgress([])
                 try:
-                    messages = messages or await self._unless_stopped(self._pop(share))
+                    messages = messages or await self._run_unless_stopped(self._pop(share))
                     failures = 0
                     if messages:
-                        lanes = Lanes(messages)
-                        async with self._in_hand(lanes, tail, ahead) as acker:
-                            yield lanes, acker
+                        progress = BatchProgress(messages)
+                        async with self._in_hand(progress, tail, ahead) as acker:
+                            yield progress, acker
                 except (Unreachable, RequestFailed) as error:
                     if isinstance(error, RequestFailed) and not _may_pass(error.status):
                         raise
                     failures += 1
                     if not self._stop_if_idle():
-                        await self._unless_stopped(self._back_off(failures, error))
+                        await self._run_unless_stopped(self._back_off(failures, error))
                 finally:
                     # What was not handled, after a failure, may be taken again.
-                    budget.settle(share, lanes.taken)
+                    budget.give_back(share, progress.taken)
         finally:
             await tail.drain()
             share, messages = ahead.take()
-            budget.settle(share, 0)
-            await release(self._queen._settler, messages)
+            budget.give_back(share, 0)
+            await release(self._queen._ack_client, messages)
 
     async def _back_off(self, failures: int, error: Exception) -> None:
         delay = self._queen._transport.policy.backoff(failures, random=random.random)
         facts = {"event": "pop_failed", "error": str(error), "delay_s": round(delay, 3)}
-        logger.warning("a consumer cannot pop; it tries again", extra=facts)
+        logger.warning("A consumer cannot pop; retrying.", extra=facts)
         await self._pause(delay)
 
     async def _pop(self, share: int) -> list[Message[Any]]:
@@ -151,12 +153,14 @@ class Consumer:
         return messages
 
     @contextlib.asynccontextmanager
-    async def _in_hand(self, lanes: Lanes, tail: Tail, ahead: Ahead) -> AsyncIterator[Acker]:
+    async def _in_hand(
+        self, progress: BatchProgress, tail: Tail, ahead: Ahead
+    ) -> AsyncIterator[Acker]:
         # Where batches come from several partitions, the next one is popped beside the acks.
-        is_lane = tail.is_lane(lanes.partition_ids)
-        acker = Acker(self._queen._settler, lanes, ahead if is_lane else None)
+        must_ack_first = tail.must_ack_first(progress.partition_ids)
+        acker = Acker(self._queen._ack_client, progress, ahead if must_ack_first else None)
         self._busy += 1
-        lease = self._kept(lanes)
+        lease = self._keep_lease(progress)
 
         def put_down() -> None:
             if lease is not None:
@@ -174,18 +178,18 @@ class Consumer:
             raise
         await tail.follow(acker, put_down)
 
-    def _kept(self, lanes: Lanes) -> KeptLease | None:
-        if not self._options.renew_lease or not lanes.lease_id:
+    def _keep_lease(self, progress: BatchProgress) -> KeptLease | None:
+        if not self._options.renew_lease or not progress.lease_id:
             return None
         return KeptLease(
-            lanes,
-            settler=self._queen._settler,
+            progress,
+            ack_client=self._queen._ack_client,
             transport=self._queen._transport,
             interval=self._options.renew_interval_ms / 1000,
         )
 
     def _poll_ms(self) -> int:
-        """How long to wait for messages; not longer than until the idle time is over."""
+        """Return how long to wait for messages; not longer than until the idle time is over."""
         wanted = self._options.request.timeout_ms
         if self._options.idle_ms is None:
             return wanted
@@ -207,8 +211,8 @@ class Consumer:
     async def _pause(self, seconds: float) -> None:
         await self._queen._transport.pause(seconds)
 
-    async def _unless_stopped(self, work: Any) -> Any:
-        """What the work gives, or None when a stop breaks it off."""
+    async def _run_unless_stopped(self, work: Any) -> Any:
+        """Return the result of the work, or None if a stop interrupts it."""
         task = asyncio.current_task()
         assert task is not None
         self._waiting.add(task)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from queenmq.client.calls import PopKeywords, PopRequest
-from queenmq.client.consume.acks import Acker, release, settle_failed
+from queenmq.client.consume.acks import Acker, ack_failed, release
 from queenmq.client.consume.consumer import Consumer
 from queenmq.client.consume.handling import error_text, log_misfit
-from queenmq.client.consume.lanes import Lanes
-from queenmq.client.consume.signals import told_of_signals
+from queenmq.client.consume.progress import BatchProgress
+from queenmq.client.consume.signals import call_on_signals
 from queenmq.client.message import Message
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Handler = Callable[[Any], Any]
 
 
 class ConsumeKeywords(PopKeywords, total=False):
-    """How to consume, as keyword arguments; `auto_ack` means an ack after the handler."""
+    """Keyword arguments of consume. `auto_ack` means an ack after the handler."""
 
     type: Any
     concurrency: int
@@ -39,7 +39,7 @@ class ConsumeKeywords(PopKeywords, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumeOptions:
-    """How to consume."""
+    """The options of consume."""
 
     request: PopRequest
     type: Any = None
@@ -55,7 +55,7 @@ class ConsumeOptions:
 
     @classmethod
     def of(cls, **how: Any) -> Self:
-        """From one set of keywords, those of a pop among them."""
+        """Build options from one set of keywords, including those of a pop."""
         own = {one.name for one in fields(cls)} & how.keys()
         mine = {name: how.pop(name) for name in own}
         return cls(request=PopRequest(**{"wait": True, **how}), **mine)
@@ -158,7 +158,7 @@ class Consumption:
         if not self._options.signals:
             return contextlib.nullcontext()
         loop = asyncio.get_running_loop()
-        return told_of_signals(lambda: loop.call_soon_threadsafe(consumer.stop), loop)
+        return call_on_signals(lambda: loop.call_soon_threadsafe(consumer.stop), loop)
 
     # In the background.
 
@@ -184,44 +184,48 @@ class Consumption:
             raise ValueError("consume has a handler: await it, or leave the handler out")
         iterator = self._iterate(self._begin())
         if self._is_managed:
-            # Without the context manager nobody may hold it: then the end of the loop ends it.
+            # Without the context manager no caller may hold it. The end of the loop ends it then.
             self._iterator = iterator
         return iterator
 
     async def _iterate(self, consumer: Consumer) -> AsyncGenerator[Message[Any], None]:
-        """Messages; asking for the next one acks the one before."""
+        """Yield messages. Asking for the next one acks the previous one."""
         try:
             with self._signals(consumer):
                 async with contextlib.aclosing(consumer.batches()) as batches:
-                    async for lanes, acker in batches:
+                    async for progress, acker in batches:
                         try:
-                            while (message := await self._next(consumer, lanes, acker)) is not None:
+                            while (
+                                message := await self._next(consumer, progress, acker)
+                            ) is not None:
                                 yield message
                                 if consumer.handling.acks:
                                     acker.add(message)
-                                lanes.settle()
+                                progress.finish()
                         finally:
-                            await self._leave(consumer, lanes, acker)
+                            await self._leave(consumer, progress, acker)
         finally:
             self._end()
 
-    async def _next(self, consumer: Consumer, lanes: Lanes, acker: Acker) -> Message[Any] | None:
-        """The next message of the batch that can be handled; one that cannot has failed."""
-        while not consumer.is_stopping and (message := lanes.next()) is not None:
+    async def _next(
+        self, consumer: Consumer, progress: BatchProgress, acker: Acker
+    ) -> Message[Any] | None:
+        """Return the next message of the batch that can be handled; one that cannot has failed."""
+        while not consumer.is_stopping and (message := progress.next()) is not None:
             misfit = consumer.handling.misfit(message)
             if misfit is None:
                 return message
             log_misfit(message, misfit)
             await acker.drain()
-            await settle_failed(self._queen._settler, lanes, message, error_text(misfit))
+            await ack_failed(self._queen._ack_client, progress, message, error_text(misfit))
         return None
 
-    async def _leave(self, consumer: Consumer, lanes: Lanes, acker: Acker) -> None:
+    async def _leave(self, consumer: Consumer, progress: BatchProgress, acker: Acker) -> None:
         """Settle what the loop has left of a batch."""
-        if not consumer.handling.acks or not lanes.rest():
+        if not consumer.handling.acks or not progress.rest():
             return
-        settler = self._queen._settler
+        ack_client = self._queen._ack_client
         await acker.drain()
-        if self._body_error is not None and lanes.in_hand is not None:
-            await settle_failed(settler, lanes, lanes.in_hand, error_text(self._body_error))
-        await release(settler, lanes.rest())
+        if self._body_error is not None and progress.in_hand is not None:
+            await ack_failed(ack_client, progress, progress.in_hand, error_text(self._body_error))
+        await release(ack_client, progress.rest())

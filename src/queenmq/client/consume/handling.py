@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queenmq.client.builders import called
-from queenmq.client.consume.acks import Acker, fail_all, release, settle_failed
-from queenmq.client.consume.lanes import Lanes
-from queenmq.client.consume.settling import Settler
+from queenmq.client.builders import call_back
+from queenmq.client.consume.ack_client import AckClient
+from queenmq.client.consume.acks import Acker, ack_failed, fail_all, release
+from queenmq.client.consume.progress import BatchProgress
 from queenmq.client.errors import HandlerFailed
-from queenmq.client.message import Message, UnreadableMessage, converted
+from queenmq.client.message import Message, UnreadableMessage, convert_message
 from queenmq.client.tracing import consume_span
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Handling:
 
     def __init__(
         self,
-        settler: Settler,
+        ack_client: AckClient,
         options: ConsumeOptions,
         *,
         handle: Callable[[Any], Any] | None,
@@ -34,7 +34,7 @@ class Handling:
         on_error: Callable[..., Any] | None,
         is_stopping: Callable[[], bool],
     ) -> None:
-        self._settler = settler
+        self._ack_client = ack_client
         self._options = options
         self._handle = handle
         self._on_success = on_success
@@ -43,19 +43,19 @@ class Handling:
         # Callbacks settle for themselves.
         self.acks = options.auto_ack and on_success is None and on_error is None
 
-    async def run(self, lanes: Lanes, acker: Acker) -> None:
+    async def run(self, progress: BatchProgress, acker: Acker) -> None:
         """Handle a batch."""
         is_single = self._options.each or self._options.request.batch == 1
-        await (self._each if is_single else self._together)(lanes, acker)
+        await (self._each if is_single else self._together)(progress, acker)
 
-    async def _each(self, lanes: Lanes, acker: Acker) -> None:
-        """One message at a time; acks go out beside the next handler."""
-        settler = self._settler
+    async def _each(self, progress: BatchProgress, acker: Acker) -> None:
+        """Handle one message at a time. Acks go out beside the next handler."""
+        ack_client = self._ack_client
         try:
-            while not self._is_stopping() and (message := lanes.next()) is not None:
+            while not self._is_stopping() and (message := progress.next()) is not None:
                 misfit = self.misfit(message)
                 if misfit is not None:
-                    await self._refuse(message, misfit, lanes, acker)
+                    await self._refuse(message, misfit, progress, acker)
                     continue
                 try:
                     await self._call([message], message)
@@ -64,35 +64,37 @@ class Handling:
                         raise
                     log_failure([message], failed.__cause__)
                     await acker.drain()
-                    await settle_failed(settler, lanes, message, error_text(failed.__cause__))
+                    await ack_failed(ack_client, progress, message, error_text(failed.__cause__))
                 else:
                     if self.acks:
                         acker.add(message)
-                    lanes.settle()
+                    progress.finish()
         finally:
-            if self.acks and lanes.rest():
+            if self.acks and progress.rest():
                 await acker.drain()
-                await release(settler, lanes.rest())
+                await release(ack_client, progress.rest())
 
     async def _refuse(
-        self, message: Message[Any], misfit: ValueError, lanes: Lanes, acker: Acker
+        self, message: Message[Any], misfit: ValueError, progress: BatchProgress, acker: Acker
     ) -> None:
         """Fail the message in hand, which the handler cannot be given.
 
         Also where the handler acks for itself: it does not get to see this one.
         """
         if self._on_error is not None:
-            await called(self._on_error, message, misfit)
-            lanes.settle()
+            await call_back(self._on_error, message, misfit)
+            progress.finish()
             return
         log_misfit(message, misfit)
         await acker.drain()
-        await settle_failed(self._settler, lanes, message, error_text(misfit))
+        await ack_failed(self._ack_client, progress, message, error_text(misfit))
 
-    async def _together(self, lanes: Lanes, acker: Acker) -> None:
-        """The whole batch in one call. Payloads that do not fit fail alone, with their lane."""
-        settler = self._settler
-        messages, misfits = self._fitting(lanes)
+    async def _together(self, progress: BatchProgress, acker: Acker) -> None:
+        """Handle the whole batch in one call. A payload that does not fit fails alone and stops its
+        partition.
+        """
+        ack_client = self._ack_client
+        messages, misfits = self._split_fitting(progress)
         failed: list[tuple[Message[Any], str]] = []
         if messages:
             try:
@@ -104,35 +106,37 @@ class Handling:
                 failed = [(message, error_text(error.__cause__)) for message in messages]
             except BaseException:
                 if self.acks:
-                    await release(settler, messages)
+                    await release(ack_client, messages)
                 raise
         if self.acks and not failed:
             acker.add(*messages)
         if misfits and self._on_error is not None:
             for message, misfit in misfits:
-                await called(self._on_error, [message], misfit)
+                await call_back(self._on_error, [message], misfit)
         elif failed or misfits:
             for message, misfit in misfits:
                 log_misfit(message, misfit)
             await acker.drain()
-            await fail_all(settler, [*failed, *((one, error_text(why)) for one, why in misfits)])
+            await fail_all(ack_client, [*failed, *((one, error_text(why)) for one, why in misfits)])
             # A misfit that became a dead letter leaves the lease to those behind it.
-            await release(settler, lanes.skipped)
+            await release(ack_client, progress.skipped)
 
-    def _fitting(
-        self, lanes: Lanes
+    def _split_fitting(
+        self, progress: BatchProgress
     ) -> tuple[list[Message[Any]], list[tuple[Message[Any], ValueError]]]:
-        """The messages to handle, and the first of each lane that does not fit."""
+        """Return the messages to handle, and the first message of each partition that does not
+        fit.
+        """
         good: list[Message[Any]] = []
         bad: list[tuple[Message[Any], ValueError]] = []
-        while (message := lanes.next()) is not None:
+        while (message := progress.next()) is not None:
             misfit = self.misfit(message)
             if misfit is None:
                 good.append(message)
-                lanes.settle()
+                progress.finish()
             else:
                 bad.append((message, misfit))
-                lanes.block()
+                progress.block()
         return good, bad
 
     def misfit(self, message: Message[Any]) -> ValueError | None:
@@ -140,7 +144,7 @@ class Handling:
         if self._options.type is None:
             return message.problem if isinstance(message, UnreadableMessage) else None
         try:
-            converted(message, self._options.type)
+            convert_message(message, self._options.type)
         except ValueError as error:
             return error
         return None
@@ -150,7 +154,7 @@ class Handling:
         assert self._handle is not None
         try:
             with consume_span(messages):
-                result = await called(self._handle, argument)
+                result = await call_back(self._handle, argument)
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
@@ -160,14 +164,14 @@ class Handling:
                     f"a handler raised {type(error).__name__}: {error}; catch it there, or let "
                     "the consumer ack"
                 ) from error
-            await called(self._on_error, argument, error)
+            await call_back(self._on_error, argument, error)
             return
         if self._on_success is not None:
-            await called(self._on_success, argument, result)
+            await call_back(self._on_success, argument, result)
 
 
 def error_text(error: BaseException | None) -> str:
-    """What the dead letter will say."""
+    """Return the error text that the dead letter will carry."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -200,7 +204,7 @@ def log_misfit(message: Message[Any], misfit: ValueError) -> None:
 
 
 def _facts(messages: Sequence[Message[Any]]) -> dict[str, Any]:
-    """The first message of a batch stands for all of it."""
+    """Return the log facts of a batch. Its first message stands for all."""
     first = messages[0]
     return {
         "queue": first.queue,

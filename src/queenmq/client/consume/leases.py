@@ -7,8 +7,8 @@ import contextlib
 import logging
 from typing import Literal
 
-from queenmq.client.consume.lanes import Lanes
-from queenmq.client.consume.settling import Settler
+from queenmq.client.consume.ack_client import AckClient
+from queenmq.client.consume.progress import BatchProgress
 from queenmq.client.errors import ClientClosed, ClientError, LeaseExpired, ResourceNotFound
 from queenmq.client.http.transport import Transport
 
@@ -23,14 +23,19 @@ class KeptLease:
 
     It begins soon, because the length of the lease is not known here. Each time the lease is
     extended by three intervals, so that it outlives two failures. One that turns out to be lost is
-    noted in the lanes.
+    noted in the progress.
     """
 
     def __init__(
-        self, lanes: Lanes, *, settler: Settler, transport: Transport, interval: float
+        self,
+        progress: BatchProgress,
+        *,
+        ack_client: AckClient,
+        transport: Transport,
+        interval: float,
     ) -> None:
-        self._lanes = lanes
-        self._settler = settler
+        self._progress = progress
+        self._ack_client = ack_client
         self._transport = transport
         self._interval = interval
         self._task: asyncio.Task[None] | None = None
@@ -47,11 +52,11 @@ class KeptLease:
         self._task = asyncio.create_task(self._renew())
 
     async def _renew(self) -> None:
-        lanes, interval = self._lanes, self._interval
+        progress, interval = self._progress, self._interval
         seconds = max(1, round(3 * interval))
         with contextlib.suppress(ClientClosed):
             while True:
-                outcome = await _extend(lanes.lease_id, lanes, self._settler, seconds)
+                outcome = await _extend(progress.lease_id, progress, self._ack_client, seconds)
                 if outcome == "lost":
                     return
                 pause_s = interval if outcome == "kept" else min(_SOON_S, interval)
@@ -59,20 +64,20 @@ class KeptLease:
 
 
 async def _extend(
-    lease_id: str, lanes: Lanes, settler: Settler, seconds: int
+    lease_id: str, progress: BatchProgress, ack_client: AckClient, seconds: int
 ) -> Literal["kept", "lost", "unknown"]:
-    """What became of the lease."""
+    """Extend the lease and return its state."""
     try:
-        await settler.extend(lease_id, seconds)
+        await ack_client.extend(lease_id, seconds)
     except (ResourceNotFound, LeaseExpired) as error:
-        lanes.lose()
+        progress.lose()
         facts = {"event": "lease_lost", "lease_id": lease_id, "error": str(error)}
-        logger.warning("a lease was lost while a handler ran", extra=facts)
+        logger.warning("A lease was lost while its handler ran.", extra=facts)
         return "lost"
     except ClientClosed:
         raise
     except ClientError as error:
         facts = {"event": "renewal_failed", "lease_id": lease_id, "error": str(error)}
-        logger.warning("a lease could not be extended; tried again", extra=facts)
+        logger.warning("Could not extend a lease; retrying.", extra=facts)
         return "unknown"
     return "kept"

@@ -29,8 +29,8 @@ _holds: dict[asyncio.AbstractEventLoop | None, _Hold] = {}
 
 
 @contextlib.contextmanager
-def told_of_signals(
-    tell: Callable[[], object], loop: asyncio.AbstractEventLoop | None = None
+def call_on_signals(
+    listener: Callable[[], object], loop: asyncio.AbstractEventLoop | None = None
 ) -> Iterator[None]:
     """Call `tell`, which must be quick and safe in any moment, on SIGINT and SIGTERM.
 
@@ -43,11 +43,11 @@ def told_of_signals(
     if not hold.users:
         hold.before = {number: _take(number, loop) for number in _NUMBERS}
     hold.users += 1
-    _listeners.append(tell)
+    _listeners.append(listener)
     try:
         yield
     finally:
-        _listeners.remove(tell)
+        _listeners.remove(listener)
         hold.users -= 1
         if not hold.users:
             del _holds[loop]
@@ -58,9 +58,9 @@ def told_of_signals(
 def _take(number: signal.Signals, loop: asyncio.AbstractEventLoop | None) -> Any:
     before = signal.getsignal(number) or signal.SIG_DFL
     if loop is None:
-        signal.signal(number, lambda *_: _tell_all())
+        signal.signal(number, lambda *_: _call_listeners())
     else:
-        loop.add_signal_handler(number, _tell_all)
+        loop.add_signal_handler(number, _call_listeners)
     return before
 
 
@@ -72,6 +72,6 @@ def _give_back(
     signal.signal(number, handler)
 
 
-def _tell_all() -> None:
-    for tell in list(_listeners):
-        tell()
+def _call_listeners() -> None:
+    for listener in list(_listeners):
+        listener()

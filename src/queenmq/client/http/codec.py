@@ -12,7 +12,7 @@ from queenmq.client.http.payloads import cut_out, put_back
 
 
 class Json(Protocol):
-    """What a JSON library has to have; the module `json` and orjson do."""
+    """The interface of a JSON library. The module `json` and orjson have it."""
 
     def dumps(self, value: Any, /) -> str | bytes: ...
 

@@ -42,7 +42,7 @@ class Reply(NamedTuple):
 
 
 class Address:
-    """Where a base URL leads."""
+    """The address of a base URL."""
 
     def __init__(self, url: str, context: ssl.SSLContext | None) -> None:
         parts = urlsplit(url)
@@ -107,7 +107,9 @@ class _Connection(asyncio.Protocol):
         self._timer = self._loop.call_at(self._deadline, self._check_deadline)
 
     def _check_deadline(self) -> None:
-        """One timer serves many requests: one for each would cost as much as parsing its answer."""
+        """Check the deadline. One timer serves many requests, because one each would cost as much
+        as parsing an answer.
+        """
         self._timer = None
         if self._answer is None:
             return
@@ -137,7 +139,7 @@ class _Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(Broken(f"the answer is no HTTP: {error}"))
         if self._answer is None:
-            # Nobody has asked: a server that tells why it is about to close.
+            # An answer without a request: a server says why it is about to close.
             self.abort()
 
     def eof_received(self) -> None:
@@ -205,7 +207,7 @@ class Pool:
         self, address: Address, method: str, path: str, headers: str, body: bytes | None,
         timeout: float,
     ) -> Reply:  # fmt: skip
-        """One answer, or NotConnected, Broken or TimeoutError."""
+        """Return one answer, or NotConnected, Broken or TimeoutError."""
         text = f"{method} {address.path}{path} HTTP/1.1\r\nHost: {address.name}\r\n{headers}"
         if body is not None:
             text += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -216,7 +218,7 @@ class Pool:
         else:
             await self._wait_for_slot(timeout)
         try:
-            connection = self._kept(address, now) or await self._open(address, now + timeout)
+            connection = self._take_kept(address, now) or await self._open(address, now + timeout)
             reply = await connection.exchange(request, now + timeout)
             if connection.is_open:
                 connection.idle_since = self._loop.time()
@@ -249,7 +251,7 @@ class Pool:
                 return
         self._free += 1
 
-    def _kept(self, address: Address, now: float) -> _Connection | None:
+    def _take_kept(self, address: Address, now: float) -> _Connection | None:
         while address.idle:
             connection = address.idle.pop()
             if connection.is_open and now - connection.idle_since < _IDLE_S:

@@ -12,7 +12,7 @@ _OURS = {"content-length", "content-type", "transfer-encoding", "connection", "h
 
 
 def header_text(headers: Mapping[str, str]) -> str:
-    """Header lines; raises ValueError for what would not stay in its line."""
+    """Build header lines. Raises ValueError for a value that would break out of its line."""
     lines = []
     for name, value in headers.items():
         if not _NAME.fullmatch(name) or name.lower() in _OURS:

@@ -61,7 +61,7 @@ def put_back(value: Any, payloads: list[bytes], decode: Callable[[bytes], Any]) 
     elsewhere such a payload is a msgspec.Raw.
     """
     if isinstance(value, Message | DeadLetter):
-        return _filled(value, payloads, decode)
+        return _fill(value, payloads, decode)
     if isinstance(value, Struct):
         for name, wire_name in zip(
             value.__struct_fields__, value.__struct_encode_fields__, strict=True
@@ -83,7 +83,7 @@ def put_back(value: Any, payloads: list[bytes], decode: Callable[[bytes], Any]) 
     return value
 
 
-def _filled(
+def _fill(
     one: Message[Any] | DeadLetter[Any], payloads: list[bytes], decode: Callable[[bytes], Any]
 ) -> Message[Any] | DeadLetter[Any]:
     payload = payloads[one.data]

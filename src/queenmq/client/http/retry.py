@@ -16,7 +16,7 @@ _DOUBLINGS_MAX = 40
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """When to try again; times in seconds."""
+    """The delays between retries, in seconds."""
 
     #: Tries in all; 1 means no retry.
     attempts: int = 3
@@ -32,7 +32,7 @@ class RetryPolicy:
             raise ValueError("retry delays are negative; give seconds of 0 or more")
 
     def can_retry(self, status: int | None) -> bool:
-        """Whether a failure of this kind may pass. No status: the network failed."""
+        """Return whether a failure of this kind may pass. No status: the network failed."""
         if status == 429:
             return self.retry_on_429
         return status is None or status >= 500
@@ -45,7 +45,9 @@ class RetryPolicy:
         retry_after: float | None = None,
         random: Callable[[], float],
     ) -> float | None:
-        """Seconds until the next try after `attempt` (1 is the first), or None to give up."""
+        """Return seconds until the next try after `attempt` (1 is the first), or None to give
+        up.
+        """
         if attempt >= self.attempts or not self.can_retry(status):
             return None
         return self.backoff(attempt, retry_after=retry_after, random=random)
@@ -53,7 +55,7 @@ class RetryPolicy:
     def backoff(
         self, attempt: int, *, retry_after: float | None = None, random: Callable[[], float]
     ) -> float:
-        """A delay for a loop that never gives up: full jitter below a doubling bound."""
+        """Return a delay for a loop that never gives up: full jitter below a doubling bound."""
         bound = self.base_delay * 2.0 ** min(attempt - 1, _DOUBLINGS_MAX)
         delay = random() * min(bound, self.max_retry_delay)
         if retry_after is not None and self.honor_retry_after:
@@ -63,7 +65,7 @@ class RetryPolicy:
 
 
 def parse_retry_after(text: str | None, *, unix_s: float) -> float | None:
-    """Seconds that a Retry-After header asks for: a number, or a date minus now."""
+    """Return seconds that a Retry-After header asks for: a number, or a date minus now."""
     if text is None:
         return None
     try:

@@ -31,7 +31,7 @@ class Servers:
     ) -> None:
         if strategy not in get_args(Strategy):
             raise ValueError(f"load_balancing_strategy is {strategy!r}; use {get_args(Strategy)}")
-        self.urls = [_checked(url) for url in urls]
+        self.urls = [_check_url(url) for url in urls]
         if not self.urls:
             raise ValueError("there is no URL; give at least one, as in http://localhost:6632")
         self._strategy = strategy
@@ -41,7 +41,9 @@ class Servers:
         self._turn = 0
 
     def choose(self, key: str | None, *, now: float, tried: Collection[str] = ()) -> str:
-        """The server for a request about `key`; one that was tried already only if all were."""
+        """Return the server for a request about `key`; one that was tried already only if all
+        were.
+        """
         if len(self.urls) == 1:
             return self.urls[0]
         fresh = [url for url in self.urls if url not in tried] or self.urls
@@ -55,15 +57,15 @@ class Servers:
         self._turn += 1
         return healthy[self._turn % len(healthy)]
 
-    def failed(self, url: str, *, now: float) -> None:
+    def note_failure(self, url: str, *, now: float) -> None:
         """Leave it out for a while."""
         health = self._health[url]
         out_s = min(self._out_s * 2.0 ** min(health.failures, 16), _OUT_MAX_S)
         health.failures += 1
         health.out_until = now + out_s
 
-    def succeeded(self, url: str) -> None:
-        """It answers again."""
+    def note_success(self, url: str) -> None:
+        """Note that the server answers again."""
         health = self._health[url]
         health.failures = 0
         health.out_until = 0.0
@@ -76,18 +78,18 @@ def affinity_key(
     queue: str | None, partition: str | None, group: str | None, namespace: str | None = None,
     task: str | None = None,
 ) -> str:  # fmt: skip
-    """What requests have in common that should meet on one server."""
+    """Return the key that sends related requests to the same server."""
     if queue:
         return f"{queue}:{partition or '*'}:{group or '__QUEUE_MODE__'}"
     return f"{namespace or '*'}:{task or '*'}:{group or '__QUEUE_MODE__'}"
 
 
 def _score(url: str, key: str) -> bytes:
-    """Rendezvous hashing: only the keys of a server that is gone move, evenly to all others."""
+    """Score by rendezvous hashing: when a server goes, only its keys move, evenly to the others."""
     return hashlib.blake2b(f"{url}\0{key}".encode(), digest_size=8).digest()
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"URL {url!r} has no http:// or https://; give one as http://host:6632")
     return url.rstrip("/")

@@ -115,7 +115,7 @@ class Transport:
         key: str | None = None,
         policy: RetryPolicy | None = None,
     ) -> Answer:
-        """One request, tried again and on other servers as far as that can help."""
+        """Return one request, tried again and on other servers as far as that can help."""
         policy = policy or self.policy
         tried: set[str] = set()
         attempt, is_repeated = 1, False
@@ -124,10 +124,13 @@ class Transport:
             try:
                 answer = await self._try(method, base, path, body, timeout, policy)
                 return answer._replace(is_repeated=True) if is_repeated else answer
+            except RequestFailed as refused:
+                refused.is_repeated = is_repeated
+                raise
             except _Failed as failed:
                 is_repeated = is_repeated or (failed.status is None and failed.was_sent)
                 if failed.status != 429:
-                    self.servers.failed(base, now=self._now())
+                    self.servers.note_failure(base, now=self._now())
                     tried.add(base)
                     if self._can_fail_over and len(tried) < len(self.servers.urls):
                         continue
@@ -191,11 +194,11 @@ class Transport:
             raise _Failed(problem, None, was_sent=not isinstance(error, NotConnected)) from None
         status, content, wait = reply
         if 200 <= status < 300:
-            self.servers.succeeded(base)
+            self.servers.note_success(base)
             return Answer(status, content)
         refused = refusal(status, *self._reason(content, status, f"{method} {base}{path}"))
         if not policy.can_retry(status):
-            self.servers.succeeded(base)
+            self.servers.note_success(base)
             raise refused
         retry_after = parse_retry_after(wait, unix_s=clock.unix_ms() / 1000)
         raise _Failed(refused, status, retry_after=retry_after)
@@ -213,7 +216,9 @@ class Transport:
         return text or f"no reason given for status {status}", where, None
 
     async def _fresh_headers(self, refused: str) -> str | None:
-        """Return headers with another token than the one refused; None when there is no other."""
+        """Return headers with another token than the one refused, or None when there is no
+        other.
+        """
         if not callable(self._token):
             return None
         if isinstance(self._token, TokenFile):

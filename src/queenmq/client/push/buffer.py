@@ -27,7 +27,7 @@ Item = dict[str, Any]
 
 
 class Room:
-    """How much all buffers of a client may hold together, since there may be many partitions."""
+    """The room that all buffers of a client share, since there may be many partitions."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -48,7 +48,7 @@ class Room:
         self._freed.set()
 
     async def wait(self) -> None:
-        """Come back when something was freed somewhere."""
+        """Wait until some buffer has freed room."""
         self._freed.clear()
         await self._freed.wait()
 
@@ -90,7 +90,7 @@ class Buffer:
         return len(self._items)
 
     def age_ms(self) -> float:
-        """Since when the oldest one has been here."""
+        """Return how long the oldest item has been here."""
         return (self._now() - self._since) * 1000 if self._items else 0.0
 
     def configure(self, *, message_count: int, time_millis: float, max_size: int) -> None:
@@ -151,7 +151,7 @@ class Buffer:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         left, self._reason = [*self._refused, *self._items], self._reason or "no time was left"
-        # Whoever waits for room is told.
+        # Wake pushes that wait for room.
         self._items.clear()
         self._refused.clear()
         self._room.refusing.pop(self, None)
@@ -229,32 +229,36 @@ class Buffer:
         self._waiters = waiting
 
     def _refuse(self, reason: str) -> None:
-        """The server will never take the first one; the next flush hands it back."""
+        """Set the first item aside, because the server will never take it. The next flush hands it
+        back.
+        """
         item = self._items[0]
         self._refused.append(item)
         self._room.take()
         self._room.refusing[self] = None
         self._remove(1)
-        self._tell(BufferFailed([item], reason))
+        self._report(BufferFailed([item], reason))
 
     def _fail(self, reason: str) -> None:
-        """Everything stays here, and whoever waits for it is told."""
+        """Keep everything and report the error to all that wait."""
         error = BufferFailed(list(self._items), reason)
         waiters, self._waiters = self._waiters, []
         for _, future in waiters:
             if not future.done():
                 future.set_exception(error)
-        self._tell(error)
+        self._report(error)
 
-    def _tell(self, error: BufferFailed) -> None:
+    def _report(self, error: BufferFailed) -> None:
         self._reason = error.reason
         facts = {"event": "flush_failed", "error": error.reason, "count": len(error.items)}
-        logger.warning("buffered messages were not delivered", extra=facts)
+        logger.warning("Could not deliver buffered messages.", extra=facts)
         if self._on_error is not None:
             try:
                 self._on_error(error)
             except Exception:
-                logger.exception("on_buffer_error broke", extra={"event": "callback_failed"})
+                logger.exception(
+                    "The on_buffer_error callback failed.", extra={"event": "callback_failed"}
+                )
 
     def _take_refused(self) -> BufferFailed:
         items, self._refused = self._refused, []

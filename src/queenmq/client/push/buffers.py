@@ -15,7 +15,7 @@ from queenmq.client.push.pushing import Pusher
 
 
 class BufferKeywords(TypedDict, total=False):
-    """When a buffer is sent, and how much it takes before the caller has to wait."""
+    """The size and age at which a buffer is sent, and its bound."""
 
     message_count: int
     time_millis: float
@@ -26,7 +26,7 @@ _DEFAULTS: BufferKeywords = {"message_count": 100, "time_millis": 1_000, "max_si
 
 
 class BufferStats(wire.Answer):
-    """How much is buffered; the age of the oldest buffer is in milliseconds."""
+    """The fill of all buffers. The age of the oldest one is in milliseconds."""
 
     active_buffers: int
     total_buffered_messages: int
@@ -60,10 +60,10 @@ class Buffers:
         unknown = options.keys() - _DEFAULTS.keys()
         if unknown:
             raise TypeError(f"a buffer has no option {', '.join(sorted(unknown))}")
-        lanes: dict[Key, list[Item]] = {}
+        by_partition: dict[Key, list[Item]] = {}
         for item in items:
-            lanes.setdefault((item["queue"], item["partition"]), []).append(item)
-        for key, some in lanes.items():
+            by_partition.setdefault((item["queue"], item["partition"]), []).append(item)
+        for key, some in by_partition.items():
             buffer = self._buffers.get(key) or self._make(key)
             buffer.configure(**{**_DEFAULTS, **options})
             await buffer.add(some)

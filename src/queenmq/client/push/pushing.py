@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from queenmq import wire
-from queenmq.client.calls import quoted
+from queenmq.client.calls import are_named, name_items, quote_name
 from queenmq.client.errors import OperationFailed, RequestFailed, ResourceNotFound
 from queenmq.client.http.retry import RetryPolicy
 from queenmq.client.http.transport import Transport
 from queenmq.client.options import Options
+from queenmq.ids import random_uuid
 
 Results = list[wire.PushResult]
 
 PUSH = "/api/v1/push"
+PUSH_ONCE = "/api/v1/push/once"
+#: How a server answers that does not know the route.
+_NO_SUCH_ROUTE = (404, 405)
+#: How long messages are named after that; an old server may be upgraded.
+_NAMED_S = 60.0
 _ENDED = {"completed", "failed", "discarded"}
 _POLLING = RetryPolicy(base_delay=0.05, max_retry_delay=1.0)
 
@@ -30,22 +35,55 @@ class Pusher:
         self._transport = transport
         self._polls = options["queued_operation_behavior"] == "poll"
         self._timeout = options["operation_timeout"]
+        #: Until then messages are named, because a server knows no keys.
+        self._named_until = float("-inf")
 
-    async def send(self, items: Sequence[dict[str, Any]], *, key: str | None) -> Results:
-        """Push once; items that were refused alone have the status `failed`."""
+    async def send(
+        self, items: list[dict[str, Any]], *, key: str | None, once: str | None = None
+    ) -> Results:
+        """Push once, however many tries that takes; refused items have the status `failed`.
+
+        Several messages without names share one idempotency key, `once` or a new one. A single
+        message is as cheap to name. `key` chooses the server.
+        """
         if not items:
             return []
-        body = self._transport.codec.encode({"items": items})
-        answer = await self._transport.request("POST", PUSH, body, key=key)
-        results: Results = self._transport.read(answer, Results, f"POST {PUSH}")
-        if len(results) != len(items):
-            raise RequestFailed(
-                answer.status, f"expected one result per item, got {results!r:.200}", f"POST {PUSH}"
-            )
-        return await self._finished(results) if self._polls else results
+        results = None
+        if len(items) > 1 and self._now() >= self._named_until and not are_named(items):
+            results = await self._send_once(items, key, once or str(random_uuid()))
+        if results is None:
+            results = await self._send(PUSH, {"items": name_items(items)}, len(items), key)
+        return await self._replace_finished(results) if self._polls else results
 
-    async def _finished(self, results: Results) -> Results:
-        """The results with those of operations that have ended meanwhile in their places."""
+    async def _send_once(
+        self, items: list[dict[str, Any]], key: str | None, once: str
+    ) -> Results | None:
+        """Push with an idempotency key; None: the server knows none, and nothing was stored."""
+        body = {"items": items, "idempotencyKey": once}
+        try:
+            return await self._send(PUSH_ONCE, body, len(items), key)
+        except RequestFailed as error:
+            # After a try without an answer another server may have stored it under the key.
+            if error.status not in _NO_SUCH_ROUTE or error.is_repeated:
+                raise
+        self._named_until = self._now() + _NAMED_S
+        return None
+
+    async def _send(self, path: str, body: Any, count: int, key: str | None) -> Results:
+        data = self._transport.codec.encode(body)
+        answer = await self._transport.request("POST", path, data, key=key)
+        results: Results = self._transport.read(answer, Results, f"POST {path}")
+        if len(results) != count:
+            raise RequestFailed(
+                answer.status, f"expected one result per item, got {results!r:.200}", f"POST {path}"
+            )
+        return results
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _replace_finished(self, results: Results) -> Results:
+        """Return the results with those of operations that have ended meanwhile in their places."""
         waiting: dict[str, list[int]] = {}
         for index, one in enumerate(results):
             if one.status == "buffered" and one.operation_id:
@@ -64,10 +102,10 @@ class Pusher:
         return results
 
     async def _poll(self, operation_id: str) -> dict[str, Any]:
-        """The operation, once it has ended."""
-        path = f"/api/v1/operations/{quoted(operation_id)}"
+        """Return the operation, once it has ended."""
+        path = f"/api/v1/operations/{quote_name(operation_id)}"
         loop = asyncio.get_running_loop()
-        deadline, look, status = loop.time() + self._timeout, 0, "unknown"
+        deadline, polls, status = loop.time() + self._timeout, 0, "unknown"
         while True:
             try:
                 found = await self._transport.call("GET", path)
@@ -79,8 +117,8 @@ class Pusher:
             if status in _ENDED:
                 ended: dict[str, Any] = found
                 return ended
-            look += 1
+            polls += 1
             if loop.time() >= deadline:
                 reason = f"it has not ended after {self._timeout:g} s; ask for it again later"
                 raise OperationFailed(operation_id, status, reason)
-            await self._transport.pause(_POLLING.backoff(look, random=random.random))
+            await self._transport.pause(_POLLING.backoff(polls, random=random.random))

@@ -1,4 +1,4 @@
-"""What a batch of one partition does: state and messages in, state operations and pushes out.
+"""Processes a batch of one partition: state and messages in, state operations and pushes out.
 
 Knows no broker: the runner and the test kit call the same functions.
 """
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be committed. Effects are values for a foreach, with their contexts."""
+    """The changes to commit. Effects are values for a foreach, with their contexts."""
 
     #: Messages of the batch, from the front, that are done with it.
     taken: int

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queenmq.client.streams.functions import finished
+from queenmq.client.streams.functions import await_result
 from queenmq.client.streams.steps import MessageFailed, Record
 from queenmq.client.streams.windows import Session, Window, WindowStep, to_iso
 
@@ -40,7 +40,7 @@ class Emit:
 
 @dataclass(slots=True)
 class Folded:
-    """What folding has led to."""
+    """The result of folding."""
 
     ops: list[dict[str, Any]] = field(default_factory=list)
     emits: list[Emit] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Reduce:
         """Return the value with one more record. Raises MessageFailed."""
         value = record.message if record.value is None else record.value
         try:
-            return await finished(self._function(total, value))
+            return await await_result(self._function(total, value))
         except Exception as error:
             raise MessageFailed(record.place, error) from error
 
@@ -94,7 +94,7 @@ class Aggregate(Reduce):
     async def _fold(self, total: dict[str, Any], value: Any) -> dict[str, Any]:
         result = dict(total)
         for name, extract in self._extractors.items():
-            number = await finished(extract(value))
+            number = await await_result(extract(value))
             if isinstance(number, bool) or not isinstance(number, int | float):
                 number = None
             _add_number(result, name, number)

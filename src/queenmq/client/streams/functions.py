@@ -35,6 +35,6 @@ def with_context(function: UserFunction, what: str) -> Callable[[Any, Any], Awai
     return call
 
 
-async def finished(out: Any) -> Any:
+async def await_result(out: Any) -> Any:
     """Return what a function gave, awaited if it has to be."""
     return await out if inspect.isawaitable(out) else out

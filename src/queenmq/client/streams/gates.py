@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from queenmq.client.streams.functions import UserFunction, finished
+from queenmq.client.streams.functions import UserFunction, await_result
 
 
 @dataclass(slots=True)
 class GateContext:
-    """What a gate knows beside the value. `state` is kept when it lets the message pass."""
+    """The context of a gate. `state` is kept when it lets the message pass."""
 
     state: dict[str, Any]
     stream_time_ms: int
@@ -45,7 +45,7 @@ class Gate:
 
     async def is_open(self, value: Any, context: GateContext) -> bool:
         """Ask the user's function."""
-        answer = await finished(self._function(value, context))
+        answer = await await_result(self._function(value, context))
         if isinstance(answer, dict):
             answer = answer.get("allow")
         if not isinstance(answer, bool):

@@ -33,7 +33,7 @@ ErrorHook = Callable[[Exception, dict[str, Any]], Any]
 
 
 class RunKeywords(TypedDict, total=False):
-    """How a stream is run."""
+    """Keyword arguments for running a stream."""
 
     #: Messages of one cycle, at most.
     batch_size: int
@@ -88,7 +88,7 @@ class Runner:
         self._stats |= {"lastCycleAt": None, "lastFlushAt": None, "lastError": None}
 
     async def start(self) -> None:
-        """Register the query and begin; raises StreamRefused if it runs with another chain."""
+        """Register the query and begin. Raises StreamRefused if it runs with another chain."""
         end = self._chain.end
         await self._calls.register(
             self._name,

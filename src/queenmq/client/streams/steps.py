@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from queenmq.client.streams.functions import UserFunction, finished, with_context
+from queenmq.client.streams.functions import UserFunction, await_result, with_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class MessageFailed(Exception):
 
 
 class Step(Protocol):
-    """What a stream is a chain of."""
+    """One step in the chain of a stream."""
 
     kind: ClassVar[str]
 
@@ -95,7 +95,7 @@ class KeyBy:
         self.config: dict[str, Any] = {}
 
     async def apply(self, record: Record) -> list[Record]:
-        return [replace(record, key=str(await finished(self._function(record.message))))]
+        return [replace(record, key=str(await await_result(self._function(record.message))))]
 
 
 class Sink:

@@ -28,7 +28,7 @@ _ALIASES = {
 
 
 class WindowKeywords(TypedDict, total=False):
-    """What all windows take. Times are seconds, but for `idle_flush_ms`."""
+    """Keyword arguments of all windows. Times are seconds, but for `idle_flush_ms`."""
 
     #: How long a window stays open after its end.
     grace_period: float
@@ -84,19 +84,19 @@ class Stream:
 
     def window_tumbling(self, seconds: float, **how: Unpack[WindowKeywords]) -> Stream:
         """Cut time into windows of one length."""
-        return self._with(Tumbling(seconds, **_renamed(how)))
+        return self._with(Tumbling(seconds, **_rename_options(how)))
 
     def window_sliding(self, size: float, slide: float, **how: Unpack[WindowKeywords]) -> Stream:
         """Cut time into windows of `size` seconds that begin every `slide` seconds."""
-        return self._with(Sliding(size, slide, **_renamed(how)))
+        return self._with(Sliding(size, slide, **_rename_options(how)))
 
     def window_session(self, gap: float, **how: Unpack[WindowKeywords]) -> Stream:
         """Gather what is not further than `gap` seconds apart, by key."""
-        return self._with(Session(gap, **_renamed(how)))
+        return self._with(Session(gap, **_rename_options(how)))
 
     def window_cron(self, every: str, **how: Unpack[WindowKeywords]) -> Stream:
         """Cut time by the clock: every second, minute, hour, day or week."""
-        return self._with(Cron(every, **_renamed(how)))
+        return self._with(Cron(every, **_rename_options(how)))
 
     def reduce(self, fn: Callable[[Any, Any], Any], initial: Any = None) -> Stream:
         """Fold the values of a window: `fn(total, value)`."""
@@ -129,7 +129,7 @@ class Stream:
 
     @property
     def config_hash(self) -> str:
-        """The hash of the chain; a query refuses to go on with another one."""
+        """Return the hash of the chain; a query refuses to go on with another one."""
         return config_hash(self._steps)
 
     def chain(self) -> Chain:
@@ -158,5 +158,5 @@ class Stream:
         return Stream(self._source, (*self._steps, step), self._queen)
 
 
-def _renamed(how: Mapping[str, Any]) -> dict[str, Any]:
+def _rename_options(how: Mapping[str, Any]) -> dict[str, Any]:
     return {_ALIASES.get(name, name): value for name, value in how.items()}

@@ -21,7 +21,7 @@ _ROUNDS_MAX = 10_000
 
 @dataclass(slots=True)
 class StreamResult:
-    """What a stream has made of its messages."""
+    """The output of a stream in a test."""
 
     #: What was pushed, in order: `queue`, `partition`, `payload`.
     pushes: list[dict[str, Any]] = field(default_factory=list)
@@ -34,7 +34,7 @@ class StreamResult:
 
     @property
     def payloads(self) -> list[Any]:
-        """The payloads of what was pushed, in order."""
+        """Return the payloads of what was pushed, in order."""
         return [push["payload"] for push in self.pushes]
 
 

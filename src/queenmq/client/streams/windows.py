@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
-from queenmq.client.streams.functions import finished
+from queenmq.client.streams.functions import await_result
 
 _SEPARATOR = "\x1f"
 _EVERY_MS = {
@@ -36,7 +36,7 @@ class Window(NamedTuple):
 
 
 class WindowStep:
-    """What all kinds of windows have in common."""
+    """The base of all windows."""
 
     kind: ClassVar[str] = "window"
     name: ClassVar[str]
@@ -82,7 +82,7 @@ class WindowStep:
         """Return when a message happened, or was pushed, in milliseconds since 1970."""
         given = message.get("createdAt")
         if self.event_time is not None:
-            given = await finished(self.event_time(message))
+            given = await await_result(self.event_time(message))
         time = to_ms(given)
         if time is None:
             raise ValueError(
@@ -100,7 +100,7 @@ class WindowStep:
         return _SEPARATOR.join((self.tag, window_key, user_key))
 
     def read_key(self, state_key: str) -> tuple[str, str] | None:
-        """Return window and user key of a key of state; None if it is none of this step."""
+        """Return window and user key of a key of state, or None if it is none of this step."""
         parts = state_key.split(_SEPARATOR, 2)
         return (parts[1], parts[2]) if len(parts) == 3 and parts[0] == self.tag else None
 
@@ -178,7 +178,7 @@ class Session(WindowStep):
 
 
 def to_ms(time: Any) -> int | None:
-    """Return a time as milliseconds since 1970; None if it is none."""
+    """Return a time as milliseconds since 1970, or None if it is none."""
     if isinstance(time, bool):
         return None
     if isinstance(time, int | float):

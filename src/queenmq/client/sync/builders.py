@@ -8,47 +8,47 @@ from queenmq import wire
 from queenmq.client.builders import DeadLetterQuery, PushOutcome
 from queenmq.client.consume.consumption import Handler
 from queenmq.client.queue import Queue
-from queenmq.client.sync.consumption import SyncConsumption, threaded
-from queenmq.client.sync.waiting import Waiter, chained, waited
+from queenmq.client.sync.consumption import SyncConsumption, run_on_thread
+from queenmq.client.sync.waiting import Waiter, chain_method, wait_for_method
 from queenmq.client.transaction import Transaction, TransactionQueue
 
 
 class SyncDeadLetterQuery(Waiter[DeadLetterQuery]):
     """Asks for dead letters; see DeadLetterQuery."""
 
-    limit = chained(DeadLetterQuery.limit)
-    offset = chained(DeadLetterQuery.offset)
-    partition = chained(DeadLetterQuery.partition)
-    from_ = chained(DeadLetterQuery.from_)
-    to = chained(DeadLetterQuery.to)
-    get = waited(DeadLetterQuery.get)
+    limit = chain_method(DeadLetterQuery.limit)
+    offset = chain_method(DeadLetterQuery.offset)
+    partition = chain_method(DeadLetterQuery.partition)
+    from_ = chain_method(DeadLetterQuery.from_)
+    to = chain_method(DeadLetterQuery.to)
+    get = wait_for_method(DeadLetterQuery.get)
 
 
 class SyncQueue(Waiter[Queue]):
     """A queue, or all queues of a namespace or task; see Queue for what the calls do."""
 
-    namespace = chained(Queue.namespace)
-    task = chained(Queue.task)
-    config = chained(Queue.config)
-    partition = chained(Queue.partition)
-    buffer = chained(Queue.buffer)
-    group = chained(Queue.group)
-    batch = chained(Queue.batch)
-    partitions = chained(Queue.partitions)
-    wait = chained(Queue.wait)
-    timeout_millis = chained(Queue.timeout_millis)
-    auto_ack = chained(Queue.auto_ack)
-    subscription_mode = chained(Queue.subscription_mode)
-    subscription_from = chained(Queue.subscription_from)
-    type = chained(Queue.type)
-    concurrency = chained(Queue.concurrency)
-    limit = chained(Queue.limit)
-    idle_millis = chained(Queue.idle_millis)
-    renew_lease = chained(Queue.renew_lease)
-    each = chained(Queue.each)
+    namespace = chain_method(Queue.namespace)
+    task = chain_method(Queue.task)
+    config = chain_method(Queue.config)
+    partition = chain_method(Queue.partition)
+    buffer = chain_method(Queue.buffer)
+    group = chain_method(Queue.group)
+    batch = chain_method(Queue.batch)
+    partitions = chain_method(Queue.partitions)
+    wait = chain_method(Queue.wait)
+    timeout_millis = chain_method(Queue.timeout_millis)
+    auto_ack = chain_method(Queue.auto_ack)
+    subscription_mode = chain_method(Queue.subscription_mode)
+    subscription_from = chain_method(Queue.subscription_from)
+    type = chain_method(Queue.type)
+    concurrency = chain_method(Queue.concurrency)
+    limit = chain_method(Queue.limit)
+    idle_millis = chain_method(Queue.idle_millis)
+    renew_lease = chain_method(Queue.renew_lease)
+    each = chain_method(Queue.each)
 
-    flush_buffer = waited(Queue.flush_buffer)
-    pop = waited(Queue.pop)
+    flush_buffer = wait_for_method(Queue.flush_buffer)
+    pop = wait_for_method(Queue.pop)
 
     def create(self) -> wire.QueueConfigured:
         """Create the queue, or replace all its options."""
@@ -73,7 +73,7 @@ class SyncQueue(Waiter[Queue]):
             handler: A plain function of a message, or of a list of them; it runs on a thread.
             signals: Stop at SIGINT and SIGTERM.
         """
-        consumption = self._target.consume(threaded(handler))
+        consumption = self._target.consume(run_on_thread(handler))
         return SyncConsumption(self._thread, consumption, signals=signals)
 
     def dlq(self, consumer_group: str | None = None) -> SyncDeadLetterQuery:
@@ -88,10 +88,10 @@ class SyncQueue(Waiter[Queue]):
 class SyncTransaction(Waiter[Transaction]):
     """Collects operations until `commit`; as a context manager it commits at a good end."""
 
-    push = chained(Transaction.push)
-    ack = chained(Transaction.ack)
-    require = chained(Transaction.require)
-    commit = waited(Transaction.commit)
+    push = chain_method(Transaction.push)
+    ack = chain_method(Transaction.ack)
+    require = chain_method(Transaction.require)
+    commit = wait_for_method(Transaction.commit)
 
     def queue(self, queue_name: str) -> SyncTransactionQueue:
         """Say where to push.
@@ -115,7 +115,7 @@ class SyncTransactionQueue:
         self._transaction = transaction
         self._target = target
 
-    partition = chained(TransactionQueue.partition)
+    partition = chain_method(TransactionQueue.partition)
 
     def push(self, items: Any) -> SyncTransaction:
         """Add a push to the transaction.

@@ -8,17 +8,17 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from queenmq import wire
 from queenmq.client.calls import PopKeywords
 from queenmq.client.client import Many, One, Queen
+from queenmq.client.consume.ack_client import AckResults, Renewal
 from queenmq.client.consume.consumption import ConsumeKeywords, Handler
-from queenmq.client.consume.settling import AckResults, Renewal
 from queenmq.client.message import Message
 from queenmq.client.options import Config, Options
 from queenmq.client.push.buffers import BufferStats
 from queenmq.client.sync.admin import SyncAdmin, SyncPipeline
 from queenmq.client.sync.builders import SyncQueue, SyncTransaction
-from queenmq.client.sync.consumption import SyncConsumption, threaded
+from queenmq.client.sync.consumption import SyncConsumption, run_on_thread
 from queenmq.client.sync.loop_thread import LoopThread
 from queenmq.client.sync.streams import SyncStream
-from queenmq.client.sync.waiting import Waiter, waited
+from queenmq.client.sync.waiting import Waiter, wait_for_method
 
 T = TypeVar("T")
 
@@ -38,16 +38,16 @@ class SyncQueen(Waiter[Queen]):
         #: What jobs on Spark have found.
         self.pipeline = SyncPipeline(self._thread, self._target.pipeline)
 
-    create_queue = waited(Queen.create_queue)
-    delete_queue = waited(Queen.delete_queue)
-    push = waited(Queen.push)
-    push_buffered = waited(Queen.push_buffered)
-    dead_letters = waited(Queen.dead_letters)
-    trace = waited(Queen.trace)
-    delete_consumer_group = waited(Queen.delete_consumer_group)
-    update_consumer_group_timestamp = waited(Queen.update_consumer_group_timestamp)
-    seek = waited(Queen.seek)
-    flush_all_buffers = waited(Queen.flush_all_buffers)
+    create_queue = wait_for_method(Queen.create_queue)
+    delete_queue = wait_for_method(Queen.delete_queue)
+    push = wait_for_method(Queen.push)
+    push_buffered = wait_for_method(Queen.push_buffered)
+    dead_letters = wait_for_method(Queen.dead_letters)
+    trace = wait_for_method(Queen.trace)
+    delete_consumer_group = wait_for_method(Queen.delete_consumer_group)
+    update_consumer_group_timestamp = wait_for_method(Queen.update_consumer_group_timestamp)
+    seek = wait_for_method(Queen.seek)
+    flush_all_buffers = wait_for_method(Queen.flush_all_buffers)
 
     @overload
     def pop(
@@ -195,7 +195,7 @@ class SyncQueen(Waiter[Queen]):
             how: As for `Queen.consume`.
         """
         signals = how.pop("signals", False)
-        consumption = self._target.consume(queue, threaded(handler), **how)
+        consumption = self._target.consume(queue, run_on_thread(handler), **how)
         return SyncConsumption(self._thread, consumption, signals=signals)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from queenmq.client.consume.consumption import Consumption, Handler
-from queenmq.client.consume.signals import told_of_signals
+from queenmq.client.consume.signals import call_on_signals
 from queenmq.client.message import Message
 from queenmq.client.sync.loop_thread import LoopThread, waited_for
 
@@ -29,7 +29,7 @@ class SyncConsumption:
 
     def _signals(self) -> contextlib.AbstractContextManager[None]:
         return (
-            told_of_signals(self.request_stop) if self._takes_signals else contextlib.nullcontext()
+            call_on_signals(self.request_stop) if self._takes_signals else contextlib.nullcontext()
         )
 
     def run(self) -> None:
@@ -44,7 +44,7 @@ class SyncConsumption:
                 raise
 
     def request_stop(self) -> None:
-        """Take nothing new, and do not wait; this may be called by a handler."""
+        """Take nothing new, and do not wait. This may be called by a handler."""
         self._thread.soon(self._consumption.stop)
 
     def stop(self) -> None:
@@ -77,8 +77,8 @@ class SyncConsumption:
             self._thread.call(self._consumption.__aexit__(*error))
 
 
-def threaded(handler: Handler | None) -> Handler | None:
-    """The handler, run on a thread: a plain function may wait as long as it likes."""
+def run_on_thread(handler: Handler | None) -> Handler | None:
+    """Return the handler, run on a thread: a plain function may wait as long as it likes."""
     if handler is None or inspect.iscoroutinefunction(handler):
         return handler
     plain = handler

@@ -20,8 +20,8 @@ _LOOK_UP_S = 1.0
 
 
 def waited_for(future: Future[R]) -> R:
-    """The result. A signal that comes just before a thread waits does not wake it, so it looks up
-    now and then; else Ctrl-C might be noticed only when the work is done.
+    """Return the result. A signal that comes just before a thread waits does not wake it, so it
+    looks up now and then; else Ctrl-C might be noticed only when the work is done.
     """
     while True:
         try:

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, Unpack
 
 from queenmq.client.queue import Queue
 from queenmq.client.streams.chain import Chain
-from queenmq.client.streams.functions import finished
+from queenmq.client.streams.functions import await_result
 from queenmq.client.streams.runner import RunKeywords, Runner
 from queenmq.client.streams.stream import Stream
 from queenmq.client.sync.builders import SyncQueue
@@ -47,7 +47,7 @@ class SyncRunner(Waiter[Runner]):
         self.stop()
 
 
-def _added(
+def _wrap_step(
     method: Callable[Concatenate[Stream, P], Stream],
 ) -> Callable[Concatenate[SyncStream, P], SyncStream]:
     """Return a step of Stream as one of SyncStream, with its functions on threads."""
@@ -67,16 +67,16 @@ class SyncStream(Waiter[Stream]):
     Plain functions run on threads, so they may wait, and use the client.
     """
 
-    map = _added(Stream.map)
-    filter = _added(Stream.filter)
-    flat_map = _added(Stream.flat_map)
-    key_by = _added(Stream.key_by)
-    window_tumbling = _added(Stream.window_tumbling)
-    window_sliding = _added(Stream.window_sliding)
-    window_session = _added(Stream.window_session)
-    window_cron = _added(Stream.window_cron)
-    gate = _added(Stream.gate)
-    foreach = _added(Stream.foreach)
+    map = _wrap_step(Stream.map)
+    filter = _wrap_step(Stream.filter)
+    flat_map = _wrap_step(Stream.flat_map)
+    key_by = _wrap_step(Stream.key_by)
+    window_tumbling = _wrap_step(Stream.window_tumbling)
+    window_sliding = _wrap_step(Stream.window_sliding)
+    window_session = _wrap_step(Stream.window_session)
+    window_cron = _wrap_step(Stream.window_cron)
+    gate = _wrap_step(Stream.gate)
+    foreach = _wrap_step(Stream.foreach)
 
     def reduce(self, fn: Callable[[Any, Any], Any], initial: Any = None) -> SyncStream:
         """Fold the values of a window: `fn(total, value)`."""
@@ -108,7 +108,7 @@ class SyncStream(Waiter[Stream]):
 
     @property
     def config_hash(self) -> str:
-        """The hash of the chain; a query refuses to go on with another one."""
+        """Return the hash of the chain; a query refuses to go on with another one."""
         return self._target.config_hash
 
     def chain(self) -> Chain:
@@ -144,6 +144,6 @@ def _on_thread(given: Any) -> Any:
 
     @functools.wraps(given)
     async def call(*args: Any) -> Any:
-        return await finished(await asyncio.to_thread(given, *args))
+        return await await_result(await asyncio.to_thread(given, *args))
 
     return call

@@ -34,7 +34,7 @@ class _Waiting(Protocol[T_co]):
     def _target(self) -> T_co: ...
 
 
-def waited(
+def wait_for_method(
     method: Callable[Concatenate[T, P], Awaitable[R]],
 ) -> Callable[Concatenate[_Waiting[T], P], R]:
     """Return the method as one that waits for the result."""
@@ -49,7 +49,7 @@ def waited(
 S = TypeVar("S")
 
 
-def chained(
+def chain_method(
     method: Callable[Concatenate[T, P], Any],
 ) -> Callable[Concatenate[S, P], S]:
     """Return a builder's method as one of its counterpart: it adds something and returns that."""

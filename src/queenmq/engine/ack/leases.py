@@ -1,7 +1,8 @@
-"""Leases between pop and ack: extended while a consumer works, handed back when nobody wants them.
+"""Leases between pop and ack: extended while a consumer works, handed back when no caller wants
+them.
 
-Requests of many callers are joined into few calls. One whose cursor somebody else holds waits in a
-lane, so that it takes no connection from the others.
+Requests of many callers are joined into few calls. One whose cursor another session holds waits in
+a lock queue, so that it takes no connection from the others.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from queenmq.clock import now_ms
-from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
+from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import LeaseRelease, Renewal
 from queenmq.errors import PartitionBusy, QueenError
@@ -80,7 +81,7 @@ class LeaseService:
     ) -> None:
         self._store = store
         self._wait_ms = wait_ms
-        self._renewals: LanedCalls[RenewEntry] = LanedCalls(
+        self._renewals: BatchedCalls[RenewEntry] = BatchedCalls(
             "extend",
             self._renew,
             store.find_busy_leases,
@@ -90,7 +91,7 @@ class LeaseService:
             wait_ms=wait_ms,
             registry=registry,
         )
-        self._releases: LanedCalls[ReleaseEntry] = LanedCalls(
+        self._releases: BatchedCalls[ReleaseEntry] = BatchedCalls(
             "release",
             self._release,
             store.find_busy_cursors,

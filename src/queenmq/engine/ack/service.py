@@ -1,4 +1,4 @@
-"""Ack: joins concurrent requests into few calls, and tells the pop side what came free."""
+"""Ack: joins concurrent requests into few calls, and notifies the pop side of freed partitions."""
 
 from __future__ import annotations
 
@@ -6,53 +6,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from queenmq.clock import now_ms
-from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
+from queenmq.engine.ack.entry import AckEntry, CompletedCall, split_completed
+from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
+from queenmq.engine.calls.pace import CallPace
 from queenmq.engine.ports import MessageStore
-from queenmq.engine.requests import AckItem, AckResult, PartitionKey
+from queenmq.engine.requests import AckItem, AckResult, CompletedLease, PartitionKey
 from queenmq.errors import Overloaded, PartitionBusy, QueenError, StorageRejected
 from queenmq.metrics.registry import Registry
 
 #: Called with the partition, its names and the group when a partition may be popped again.
 Freed = Callable[[UUID, PartitionKey, str], None]
-
-
-class AckEntry:
-    """One ack request on its way through a call."""
-
-    __slots__ = (
-        "arrived_ms",
-        "attempts",
-        "deadline_ms",
-        "diverts",
-        "future",
-        "items",
-        "keys",
-        "weight",
-    )
-
-    def __init__(
-        self, items: Sequence[AckItem], future: asyncio.Future[list[AckResult]], *, wait_ms: int
-    ) -> None:
-        self.arrived_ms = now_ms()
-        self.deadline_ms = self.arrived_ms + wait_ms
-        self.diverts = 0
-        self.attempts = 0
-        self.items = items
-        self.future = future
-        self.weight = len(items)
-        self.keys = {(item.partition_id, item.consumer_group) for item in items}
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-
-    def still_held(self, key: tuple[UUID, str]) -> PartitionBusy:
-        partition_id, consumer_group = key
-        return PartitionBusy(
-            f"the cursor of group {consumer_group!r} on partition {partition_id} is held by another"
-            " transaction; nothing was changed, try again"
-        )
 
 
 class AckService:
@@ -68,37 +31,41 @@ class AckService:
         lock_timeout_ms: int,
         wait_ms: int,
         on_freed: Freed,
+        pace: CallPace | None = None,
         registry: Registry | None = None,
     ) -> None:
         self._store = store
         self._waiting_max = waiting_max
         self._wait_ms = wait_ms
         self._on_freed = on_freed
-        self._calls: LanedCalls[AckEntry] = LanedCalls(
+        self._calls: BatchedCalls[AckEntry] = BatchedCalls(
             "ack",
-            self._settle,
+            self._ack_batch,
             store.find_busy_cursors,
             calls_max=calls_max,
             rows_max=rows_max,
             lock_timeout_ms=lock_timeout_ms,
             wait_ms=wait_ms,
+            pace=pace,
             registry=registry,
         )
 
     @property
     def depth(self) -> int:
-        """How many requests wait for a call or a held cursor."""
+        """Return how many requests wait for a call or a held cursor."""
         return self._calls.depth
 
     def oldest_ms(self, now: float) -> float:
-        """How long the oldest request has waited for a call."""
+        """Return how long the oldest request has waited for a call."""
         first = self._calls.first
         return 0.0 if first is None else now - first.arrived_ms
 
-    def ack(self, items: Sequence[AckItem]) -> asyncio.Future[list[AckResult]]:
-        """Ack the items of one request. The future has one result per item, in order."""
+    def ack(
+        self, acks: Sequence[AckItem] | Sequence[CompletedLease]
+    ) -> asyncio.Future[list[AckResult]]:
+        """Settle the messages of one request. The future has one result per message, in order."""
         future: asyncio.Future[list[AckResult]] = asyncio.get_running_loop().create_future()
-        if not items:
+        if not acks:
             future.set_result([])
             return future
         if (depth := self.depth) >= self._waiting_max:
@@ -107,37 +74,48 @@ class AckService:
                 depth=depth,
                 bound="load_ack_queue_max",
             )
-        self._calls.add(AckEntry(items, future, wait_ms=self._wait_ms))
+        self._calls.add(AckEntry(acks, future, wait_ms=self._wait_ms))
         return future
 
     async def drain(self) -> None:
         """Wait until every ack has its answer."""
         await self._calls.drain()
 
-    async def _settle(self, batch: list[AckEntry], lock_timeout_ms: int) -> None:
-        """Make one call and answer its requests.
+    async def _ack_batch(self, batch: list[AckEntry], lock_timeout_ms: int) -> None:
+        """Answer the requests of a batch with a call for each kind of them.
 
-        Raises PartitionBusy only; what is not answered then has not been settled.
+        Raises PartitionBusy only; what is not answered then has not been acked.
         """
-        items = [item for entry in batch for item in entry.items]
-        try:
-            results = await self._store.ack_messages(items, lock_timeout_ms=lock_timeout_ms)
-        except PartitionBusy:
-            raise
-        except StorageRejected as error:
-            await self._settle_apart(batch, error, lock_timeout_ms)
-        except QueenError as error:
-            fail_all(batch, error)
-        else:
-            at = 0
-            for entry in batch:
-                mine = results[at : at + entry.weight]
-                at += entry.weight
-                if not entry.future.done():
-                    entry.future.set_result(mine)
-            self._tell_freed(items, results)
+        completed, others = split_completed(batch)
+        for entries, ack in ((completed, self._ack_leases), (others, self._ack_items)):
+            if entries:
+                try:
+                    await ack(entries, lock_timeout_ms)
+                except PartitionBusy:
+                    raise
+                except StorageRejected as error:
+                    await self._ack_one_by_one(entries, error, lock_timeout_ms)
+                except QueenError as error:
+                    fail_all(entries, error)
 
-    async def _settle_apart(
+    async def _ack_leases(self, entries: list[AckEntry], lock_timeout_ms: int) -> None:
+        call = CompletedCall(entries)
+        results = await self._store.ack_completed(call.leases, lock_timeout_ms=lock_timeout_ms)
+        call.answer(results)
+        for lease, result in zip(call.leases, results, strict=True):
+            self._notify_freed(lease, [result] if isinstance(result, AckResult) else result)
+
+    async def _ack_items(self, entries: list[AckEntry], lock_timeout_ms: int) -> None:
+        items = [item for entry in entries for item in entry.items]
+        results = await self._store.ack_messages(items, lock_timeout_ms=lock_timeout_ms)
+        at = 0
+        for entry in entries:
+            entry.answer(results[at : at + entry.weight])
+            at += entry.weight
+        for item, result in zip(items, results, strict=True):
+            self._notify_freed(item, [result])
+
+    async def _ack_one_by_one(
         self, batch: list[AckEntry], error: QueenError, lock_timeout_ms: int
     ) -> None:
         """Retry the requests one by one, so that only the one at fault fails."""
@@ -145,10 +123,12 @@ class AckService:
             fail_all(batch, error)
         else:
             for entry in batch:
-                await self._settle([entry], lock_timeout_ms)
+                await self._ack_batch([entry], lock_timeout_ms)
 
-    def _tell_freed(self, items: Sequence[AckItem], results: Sequence[AckResult]) -> None:
-        for item, result in zip(items, results, strict=True):
+    def _notify_freed(self, ack: AckItem | CompletedLease, results: Sequence[AckResult]) -> None:
+        """Tell that a partition can be popped again, if one of the results says so."""
+        for result in results:
             if result.lease_released and result.has_more and result.queue_name is not None:
                 key = PartitionKey(result.queue_name, result.partition_name or "")
-                self._on_freed(item.partition_id, key, item.consumer_group)
+                self._on_freed(ack.partition_id, key, ack.consumer_group)
+                return

@@ -30,37 +30,46 @@ class Batcher(Generic[E]):
     """Holds requests from arrival until their call has ended."""
 
     def __init__(self, *, calls_max: int, weight_max: int) -> None:
-        self._calls_max = calls_max
+        #: How many calls may be in flight; may change at any time.
+        self.calls_max = calls_max
         self._weight_max = weight_max
         self._waiting: deque[E] = deque()
         self._busy_keys: set[Hashable] = set()
         #: The keys of each call as they were when it left; an entry may be re-aimed meanwhile.
         self._taken: dict[int, set[Hashable]] = {}
+        self._taken_count = 0
 
     def __len__(self) -> int:
-        """How many requests wait for a call."""
+        """Return how many requests wait for a call."""
         return len(self._waiting)
 
     @property
     def first(self) -> E | None:
-        """The request that has waited longest, or nearly so."""
+        """Return the request that has waited longest, or nearly so."""
         return self._waiting[0] if self._waiting else None
 
     @property
     def calls(self) -> int:
-        """How many calls are in flight."""
+        """Return how many calls are in flight."""
         return len(self._taken)
 
+    @property
+    def outstanding(self) -> int:
+        """How many requests wait or are in calls."""
+        return len(self._waiting) + self._taken_count
+
     def add(self, entry: E) -> None:
-        """A request has arrived."""
+        """Note that a request has arrived."""
         self._waiting.append(entry)
 
     def put_back(self, entries: Iterable[E]) -> None:
-        """Requests of a call that has to be made again; they keep their place before all others."""
+        """Put requests back whose call has to be made again, ahead of all others."""
         self._waiting.extendleft(reversed(list(entries)))
 
     def waiting_keys(self, *, keys_max: int) -> set[Hashable]:
-        """The keys of waiting requests, those of calls in flight aside; about so many at most."""
+        """Return the keys of waiting requests, those of calls in flight aside; about so many at
+        most.
+        """
         keys: set[Hashable] = set()
         for entry in self._waiting:
             keys.update(entry.keys)
@@ -69,18 +78,19 @@ class Batcher(Generic[E]):
         return keys - self._busy_keys
 
     def take_waiting(self) -> list[E]:
-        """Everything that waits, out of the row."""
+        """Remove and return everything that waits."""
         waiting = list(self._waiting)
         self._waiting.clear()
         return waiting
 
     def take(self) -> list[E]:
-        """The requests of the next call; empty when no slot is free or everything has to wait.
+        """Return the requests of the next call; empty when no slot is free or everything has to
+        wait.
 
         A request that is held back by a key in flight holds back the later ones with its keys, too.
         One request may pass the weight limit alone; it is never split.
         """
-        if len(self._taken) >= self._calls_max or not self._waiting:
+        if len(self._taken) >= self.calls_max or not self._waiting:
             return []
         batch: list[E] = []
         held_back: list[E] = []
@@ -105,9 +115,11 @@ class Batcher(Generic[E]):
         if batch:
             keys = {key for entry in batch for key in entry.keys}
             self._taken[id(batch)] = keys
+            self._taken_count += len(batch)
             busy |= keys
         return batch
 
     def finish(self, batch: list[E]) -> None:
-        """A call has ended: its slot and the keys it left with are free."""
+        """Note that a call has ended: its slot and the keys it left with are free."""
         self._busy_keys -= self._taken.pop(id(batch))
+        self._taken_count -= len(batch)

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher(Generic[E]):
-    """One kind of call. `run` settles every entry of the batch it is given and raises nothing."""
+    """One kind of call. `run` answers every entry of its batch and raises nothing."""
 
     def __init__(
         self,
@@ -34,24 +34,33 @@ class Dispatcher(Generic[E]):
 
     @property
     def depth(self) -> int:
-        """How many requests wait for a call."""
+        """Return how many requests wait for a call."""
         return len(self._batcher)
 
     @property
     def first(self) -> E | None:
-        """The request that has waited longest for a call."""
+        """Return the request that has waited longest for a call."""
         return self._batcher.first
 
+    @property
+    def outstanding(self) -> int:
+        """How many requests wait or are in calls."""
+        return self._batcher.outstanding
+
+    def set_calls_max(self, calls_max: int) -> None:
+        """Allow so many calls in flight from now on."""
+        self._batcher.calls_max = calls_max
+
     def waiting_keys(self, *, keys_max: int) -> set[Hashable]:
-        """The keys of requests that wait for a call, those of calls in flight aside."""
+        """Return the keys of requests that wait for a call, those of calls in flight aside."""
         return self._batcher.waiting_keys(keys_max=keys_max)
 
     def take_waiting(self) -> list[E]:
-        """Everything that waits for a call, out of the row."""
+        """Remove and return everything that waits for a call."""
         return self._batcher.take_waiting()
 
     def add(self, entry: E) -> None:
-        """Queue a request; it leaves with the next call, once the running callbacks are done."""
+        """Queue a request. It leaves with the next call, once the running callbacks are done."""
         self._batcher.add(entry)
         self._pump_soon()
 
@@ -78,7 +87,9 @@ class Dispatcher(Generic[E]):
             await self._run(batch)
         except Exception as error:
             # run() answers its callers in every case; reaching this is a defect, so say it loudly.
-            logger.exception("a %s call broke", self._name, extra={"event": "call_broke"})
+            logger.exception(
+                "A %s call failed unexpectedly.", self._name, extra={"event": "call_broke"}
+            )
             self._fail(batch, found_defect(f"a {self._name} call", error, is_in_doubt=True))
         finally:
             self._batcher.finish(batch)

@@ -1,4 +1,4 @@
-"""What each path that joins requests into calls counts about them."""
+"""The series of each path that joins requests into calls."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class CallMeter:
         ).of(path)
 
     def note_wait(self, waited_ms: float) -> None:
-        """A call begins. So long has the request waited that waited longest for it.
+        """Note how long the oldest request of a call has waited when the call begins.
 
-        Pops do not tell it: they wait for messages, and `queen_pop_waiting_seconds` has that.
+        Pops do not report it: they wait for messages, and `queen_pop_waiting_seconds` has that.
         """
         self._wait_s.observe(waited_ms / 1000)
 
     def note(self, requests: int, took_ms: float) -> None:
-        """A call has ended."""
+        """Note that a call has ended."""
         self._requests.observe(requests)
         self._took_s.observe(took_ms / 1000)
 
     def note_rows(self, rows: int) -> None:
-        """A call had so many items to store or settle, or has brought so many messages."""
+        """Count the items that a call stored or acked, or the messages that it brought."""
         self._rows.observe(rows)

@@ -1,4 +1,4 @@
-"""What is known about a consumer group on a queue, for a diagnosis. Plain values, no behaviour.
+"""Facts about a consumer group on a queue, for a diagnosis. Plain values, no behaviour.
 
 From the database (queue_facts.sql makes the JSON of QueueFacts) and from the broker that is asked.
 """
@@ -41,7 +41,7 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
 
 
 class Behind(Struct, frozen=True, kw_only=True):
-    """What the group has not passed: counts of partitions and messages, and some partitions."""
+    """The backlog of the group: counts of partitions and messages, and some partitions."""
 
     behind: int = 0
     ready: int = 0
@@ -65,7 +65,7 @@ class OperationFacts(Struct, frozen=True, kw_only=True):
 
 
 class Operations(Struct, frozen=True, kw_only=True):
-    """What waits in the operation queue; the first one is failed if any is."""
+    """The queued pushes. The first one is failed if any is."""
 
     pending: int = 0
     processing: int = 0
@@ -73,7 +73,7 @@ class Operations(Struct, frozen=True, kw_only=True):
     first: OperationFacts | None = None
 
 
-class LetterFacts(Struct, frozen=True, kw_only=True):
+class DeadLetterFacts(Struct, frozen=True, kw_only=True):
     """The last dead letter of the group."""
 
     partition: str
@@ -83,7 +83,7 @@ class LetterFacts(Struct, frozen=True, kw_only=True):
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """Where the group was told to begin."""
+    """The start of the group."""
 
     mode: str
     at: datetime
@@ -112,11 +112,11 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     start: Start | None = None
     behind: Behind = Behind()
     operations: Operations = Operations()
-    last_dead_letter: LetterFacts | None = None
+    last_dead_letter: DeadLetterFacts | None = None
 
 
 class BrokerFacts(NamedTuple):
-    """What the broker that was asked knows."""
+    """The knowledge of the broker that answers."""
 
     is_pop_paused: bool = False
     is_push_buffered: bool = False
@@ -127,3 +127,7 @@ class BrokerFacts(NamedTuple):
     waiting_pops: int = 0
     #: Whether it refuses pops because of its load.
     is_refusing_pops: bool = False
+    #: Whether an operator has paused the group.
+    is_group_paused: bool = False
+    #: Why a payload of the queue could not be decrypted lately.
+    unreadable: str | None = None

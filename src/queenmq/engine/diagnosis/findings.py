@@ -1,4 +1,4 @@
-"""Why a queue is not moving: from facts to findings. Pure: no clock, no I/O.
+"""Explains why a queue is not moving: from facts to findings. Pure: no clock, no I/O.
 
 A finding is a code for programs, a sentence for people, and what to do. The first finding is the
 one to act on.
@@ -24,9 +24,9 @@ class Finding(NamedTuple):
 
 
 def diagnose(facts: QueueFacts, broker: BrokerFacts) -> list[Finding]:
-    """Findings, what stops everything first, what is merely worth knowing last."""
+    """Return the findings: first the causes that stop everything, last the mere remarks."""
     return [
-        *_switches(broker),
+        *_switches(facts, broker),
         *_operations(facts),
         *_partitions(facts),
         *_pushes(facts, broker),
@@ -36,18 +36,31 @@ def diagnose(facts: QueueFacts, broker: BrokerFacts) -> list[Finding]:
     ]
 
 
-def _switches(broker: BrokerFacts) -> Iterator[Finding]:
+def _switches(facts: QueueFacts, broker: BrokerFacts) -> Iterator[Finding]:
     if broker.is_pop_paused:
         yield Finding(
             "pops_paused",
             "pops are paused on all brokers by maintenance mode: nothing is handed out",
             'POST /api/v1/system/maintenance/pop {"enabled": false} when the work is done',
         )
+    if broker.is_group_paused:
+        yield Finding(
+            "group_paused",
+            f"group {facts.consumer_group!r} is paused on all brokers: its pops get nothing",
+            f"queen groups resume {facts.consumer_group} when the work is done",
+        )
     if broker.is_refusing_pops:
         yield Finding(
             "broker_overloaded",
             "this broker refuses new pops with 429 because of its load",
             "look at queen_load_pressure; add brokers or database connections",
+        )
+    if broker.unreadable is not None:
+        yield Finding(
+            "payload_unreadable",
+            f"a payload cannot be decrypted, so pops of its partition fail: {broker.unreadable}",
+            "add the key to the key files of all brokers and restart them; docs/security.md says"
+            " how keys are rotated",
         )
 
 
@@ -75,21 +88,21 @@ def _operations(facts: QueueFacts) -> Iterator[Finding]:
 
 
 def _partitions(facts: QueueFacts) -> Iterator[Finding]:
-    """One finding per cause, told by the partition that is worst off."""
+    """Yield one finding per cause, for the partition that is worst off."""
     found: dict[str, list[PartitionFacts]] = {}
     for one in facts.behind.details:
         found.setdefault(_cause(facts, one), []).append(one)
-    for code, tell in (
-        ("blocked_by_poison", _blocked),
-        ("lease_keeps_expiring", _expiring),
-        ("leased", _leased),
+    for code, describe in (
+        ("blocked_by_poison", _explain_blocked),
+        ("lease_keeps_expiring", _explain_expiring),
+        ("leased", _explain_leased),
         ("retry_delayed", _retry),
         ("window_buffer", _window),
-        ("delayed_processing", _delayed),
+        ("delayed_processing", _explain_delayed),
         ("ready", _ready),
     ):
         if code in found:
-            message, action = tell(facts, found[code][0])
+            message, action = describe(facts, found[code][0])
             others = len(found[code]) - 1
             more = f"; the same in {_count(others, 'other partition', 'other partitions')}"
             names = tuple(one.partition for one in found[code])
@@ -97,7 +110,7 @@ def _partitions(facts: QueueFacts) -> Iterator[Finding]:
 
 
 def _cause(facts: QueueFacts, one: PartitionFacts) -> str:
-    """In the order in which a lease would be refused."""
+    """Return the cause, checked in the order in which a lease would be refused."""
     now = facts.now
     if one.lease_expires_at is not None and one.lease_expires_at > now:
         return "lease_keeps_expiring" if one.expiry_count else "leased"
@@ -124,7 +137,7 @@ def _delay_end(facts: QueueFacts, one: PartitionFacts) -> datetime:
     return one.oldest_at + timedelta(seconds=facts.delayed_processing)
 
 
-def _blocked(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
+def _explain_blocked(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     return (
         f"partition {one.partition!r} has stopped at message {one.blocked_id!r}: its consumers died"
         " on it, and onPoison is block",
@@ -133,14 +146,14 @@ def _blocked(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     )
 
 
-def _leased(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
+def _explain_leased(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     return (
-        f"partition {one.partition!r} is leased: {_lease(facts, one)}{_tried(one)}",
+        f"partition {one.partition!r} is leased: {_lease(facts, one)}{_format_attempts(one)}",
         "wait for its acks or its end; if consumers die often, lower leaseTime",
     )
 
 
-def _expiring(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
+def _explain_expiring(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     solo = " and its messages are now leased one at a time" if one.is_solo else ""
     return (
         f"partition {one.partition!r} is leased again after its lease ran out"
@@ -165,12 +178,12 @@ def _retry(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     return (
         f"partition {one.partition!r} waits to redeliver message {one.oldest_id!r} after failure"
         f" {one.retry_count} of {facts.retry_limit + 1}; {_age(one.retry_at, facts.now)} are left"
-        f"{_tried(one)}",
+        f"{_format_attempts(one)}",
         "wait, or lower retryDelay; the consumers' logs may say more",
     )
 
 
-def _tried(one: PartitionFacts) -> str:
+def _format_attempts(one: PartitionFacts) -> str:
     return f"; the last try failed: {one.retry_error}" if one.retry_error else ""
 
 
@@ -183,7 +196,7 @@ def _window(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     )
 
 
-def _delayed(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
+def _explain_delayed(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     return (
         f"the next message of partition {one.partition!r} is delayed: delayedProcessing is"
         f" {facts.delayed_processing} s; {_age(_delay_end(facts, one), facts.now)} are left",
@@ -195,7 +208,7 @@ def _ready(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     since = f", the next since {_age(facts.now, one.oldest_at)}" if one.oldest_at else ""
     return (
         f"partition {one.partition!r} has {_count(one.backlog, 'message', 'messages')} that a pop"
-        f" would get now{since}{_tried(one)}",
+        f" would get now{since}{_format_attempts(one)}",
         "nothing holds it: start consumers, or more of them",
     )
 
@@ -284,7 +297,7 @@ def _dead_letters(facts: QueueFacts) -> Iterator[Finding]:
 
 
 def _age(later: datetime, earlier: datetime | None) -> str:
-    """A time span as people say it."""
+    """Return a time span as people say it."""
     seconds = max(0.0, (later - earlier).total_seconds()) if earlier is not None else 0.0
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:

@@ -38,7 +38,7 @@ _BOUNDS = {
 
 
 class Gauges(NamedTuple):
-    """Where the measures come from. All are called often, and must be cheap."""
+    """The sources of the measures. All are called often, and must be cheap."""
 
     slots: Callable[[], SlotUse]
     fullness: Callable[[], float]
@@ -91,7 +91,7 @@ class LoadManager:
         self.pressure = Pressure()
 
     def decide(self, operation_type: OperationType) -> LoadDecision:
-        """What becomes of an operation that arrives now."""
+        """Decide whether an arriving operation runs, waits or is refused."""
         decision = (
             decide(operation_type, self._current(), self._thresholds)
             if self.is_enabled
@@ -101,21 +101,23 @@ class LoadManager:
         return decision
 
     def admit(self, operation_type: OperationType) -> LoadDecision:
-        """Decide; raises Overloaded for an operation that is refused."""
+        """Decide. Raises Overloaded for an operation that is refused."""
         decision = self.decide(operation_type)
         if decision is LoadDecision.REJECT:
-            raise self._overloaded(operation_type)
+            raise self._make_overloaded(operation_type)
         return decision
 
     # Measuring.
 
     def _current(self) -> Pressure:
-        """The last measure with the counts of this moment: a bound must hold between measures."""
+        """Return the last measure with the counts of this moment: a bound must hold between
+        measures.
+        """
         value, engaged, _, _ = self.pressure
         gauges = self._gauges
         return Pressure(value, engaged, gauges.operation_depth(), gauges.acks_waiting())
 
-    def _overloaded(self, operation_type: OperationType) -> Overloaded:
+    def _make_overloaded(self, operation_type: OperationType) -> Overloaded:
         pressure = self._current()
         if operation_type in _ACKS:
             depth, drain_rate = pressure.acks_waiting, None
@@ -140,8 +142,8 @@ class LoadManager:
         self.lag_ms = max(0.0, now_ms() - self._due_ms)
         # Before measuring: whatever breaks there, the next measure comes.
         self._set_timer()
-        for tell in self.on_lag:
-            tell(self.lag_ms)
+        for listener in self.on_lag:
+            listener(self.lag_ms)
         self._measure()
 
     def _measure(self) -> None:

@@ -1,4 +1,4 @@
-"""What the load manager tells about itself."""
+"""The series of the load manager."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from queenmq.metrics.registry import Registry
 _LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-def tell_load(registry: Registry, manager: LoadManager) -> None:
+def register_load(registry: Registry, manager: LoadManager) -> None:
     """Make all series of the load manager of one broker process."""
     registry.gauge(
         "queen_load_pressure",
@@ -34,7 +34,7 @@ def tell_load(registry: Registry, manager: LoadManager) -> None:
         "queen_load_engaged", "Workers whose threshold for the type is reached.", "type"
     )
     decisions = registry.counters(
-        "queen_load_decisions", "What became of operations.", "type", "decision"
+        "queen_load_decisions", "Operations by decision.", "type", "decision"
     )
     for kind in OperationType:
         name = kind.name.lower()

@@ -1,5 +1,4 @@
-"""What to do with an operation under load: execute it, queue it, or refuse it. Pure: no clock, no
-I/O.
+"""Decides under load whether to execute, queue or refuse an operation. Pure: no clock, no I/O.
 
 Pressure is one number: 0 is idle, 1 is as much as the broker should ever carry. Each type of
 operation is engaged from its own threshold on, and stays so until the pressure is well below it.
@@ -13,13 +12,13 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum, StrEnum
 from typing import NamedTuple
 
-#: Share of a fully used pool in which nobody waits: it works well, so no threshold is reached.
+#: Share of a fully used pool in which no call waits: it works well, so no threshold is reached.
 _FULL_POOL = 0.6
 RETRY_AFTER_S_MAX = 30
 
 
 class OperationType(IntEnum):
-    """What a request does. The value is its priority: the lowest is served first."""
+    """The kind of a request. The value is its priority: the lowest is served first."""
 
     SYSTEM_EVENT = 1
     ACK_BATCH = 3
@@ -35,7 +34,7 @@ class OperationType(IntEnum):
 
 
 class LoadDecision(StrEnum):
-    """What becomes of an operation."""
+    """The decision about an operation."""
 
     EXECUTE = "execute"
     QUEUE = "queue"
@@ -51,7 +50,7 @@ class SlotUse(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What is measured at one time."""
+    """The measures of one moment."""
 
     slots: SlotUse
     #: The fullest of the rows in which requests wait for a call: its depth, divided by its bound.
@@ -92,7 +91,7 @@ class Depth(Enum):
 
 
 class Threshold(NamedTuple):
-    """How one type of operation behaves under load."""
+    """The behaviour of one type of operation under load."""
 
     #: The type is engaged from this pressure on.
     engage_at: float
@@ -115,7 +114,7 @@ def make_thresholds(
     ack_queue_max: int = 50_000,
     pop_at: float = 0.95,
 ) -> Thresholds:
-    """The table of all types.
+    """Return the table of all types.
 
     Acks are never queued: one that is confirmed now and carried out later may outlive its lease.
     Pops are not queued because they can wait by themselves, and background work comes again.
@@ -133,7 +132,7 @@ def make_thresholds(
 
 
 def pressure_of(sample: Sample, limits: Limits) -> float:
-    """The worst of what was measured, each as a share of what is bearable."""
+    """Return the worst of what was measured, each as a share of what is bearable."""
     size, in_use, waiting = sample.slots
     slots = (_FULL_POOL * in_use + waiting) / size if size else 0.0
     return max(
@@ -146,14 +145,14 @@ def pressure_of(sample: Sample, limits: Limits) -> float:
 
 
 def engage(was_engaged: bool, pressure: float, threshold: float, release_ratio: float) -> bool:
-    """On at the threshold, off only well below it, so that a pressure beside it does not flap."""
+    """Switch on at the threshold and off only well below it, so that it does not flap."""
     return pressure >= (threshold * release_ratio if was_engaged else threshold)
 
 
 def engaged_types(
     before: frozenset[OperationType], pressure: float, thresholds: Thresholds, release_ratio: float
 ) -> frozenset[OperationType]:
-    """The types that are engaged now."""
+    """Return the types that are engaged now."""
     return frozenset(
         kind
         for kind, threshold in thresholds.items()
@@ -164,7 +163,8 @@ def engaged_types(
 def decide(
     operation_type: OperationType, pressure: Pressure, thresholds: Thresholds
 ) -> LoadDecision:
-    """What becomes of an operation of this type. The bound comes first, or it would bound nothing.
+    """Decide what to do with an operation of this type. The bound comes first, or it would bound
+    nothing.
 
     A push that is not engaged is executed however deep the operation queue is; the push itself
     refuses what would have to wait behind a queue that is full.
@@ -178,7 +178,9 @@ def decide(
 
 
 def retry_after_s(depth: int, drain_rate: float | None) -> int:
-    """Whole seconds until this many operations are done, at so many a second; 1 when unknown."""
+    """Return whole seconds until this many operations are done, at so many a second; 1 when
+    unknown.
+    """
     if drain_rate is None or depth <= 0:
         return 1
     if drain_rate * RETRY_AFTER_S_MAX <= depth:

@@ -14,6 +14,9 @@ from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.ack.leases import LeaseService
+from queenmq.engine.calls.in_flight import EndedCall
+from queenmq.engine.calls.pace import CallPace
+from queenmq.engine.outcomes import PopOutcome
 from queenmq.engine.pop.board.actions import Action, Fetch, HandBack, Lease
 from queenmq.engine.pop.board.board import PopBoard
 from queenmq.engine.pop.board.decision import Assignment
@@ -45,6 +48,7 @@ class PopCalls:
         *,
         slots: int,
         apart_count: int,
+        pace: CallPace | None,
         carry_out: Callable[[Iterable[Action]], None],
     ) -> None:
         self._store = store
@@ -53,14 +57,19 @@ class PopCalls:
         self._metrics = metrics
         self._apart_count = apart_count
         self._carry_out = carry_out
-        self._free_slots = list(range(slots))
+        self._pace = pace
+        self._slots = slots
+        #: Numbers of slots without a call; the lowest is taken first.
+        self._free_slots = list(range(pace.most if pace else slots))[::-1]
+        self._busy_count = 0
+        self._flying = 0
         self._reads = asyncio.Semaphore(slots)
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def free_slots(self) -> int:
-        """How many calls may start now."""
-        return len(self._free_slots)
+        """Return how many calls may start now."""
+        return max(0, (self._pace.limit if self._pace else self._slots) - self._busy_count)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run on the side, until drained."""
@@ -78,6 +87,8 @@ class PopCalls:
 
     def lease(self, action: Lease) -> None:
         """Make the call on a free slot."""
+        self._busy_count += 1
+        self._flying += len(action.assignments)
         self.spawn(self._lease(self._free_slots.pop(), action.assignments))
 
     async def _lease(self, slot: int, assignments: list[Assignment]) -> None:
@@ -90,11 +101,12 @@ class PopCalls:
         except Exception as caught:
             error = public_error(caught)
         now = now_ms()
-        self._metrics.called(
+        self._metrics.note_call(
             len(assignments), slot=slot, took_ms=now - started, is_broken=error is not None
         )
-        self._metrics.fetched(sum(grant.message_count or 0 for grant in grants))
+        self._metrics.note_rows(sum(grant.message_count or 0 for grant in grants))
         self._free_slots.append(slot)
+        self._note_end(len(assignments), len(candidates), now - started)
         if error is None:
             self._carry_out(self._board.leased(assignments, grants, now))
             return
@@ -103,6 +115,13 @@ class PopCalls:
             # It was alone and has failed before: no hurry to fail once more.
             await asyncio.sleep(_PACE_S)
         self._carry_out(self._board.lease_failed(assignments, error, now_ms()))
+
+    def _note_end(self, requests: int, candidates: int, took_ms: float) -> None:
+        if self._pace is not None:
+            outstanding = self._flying + self._board.ready_count
+            self._pace.note(EndedCall(took_ms, requests, candidates), outstanding=outstanding)
+        self._busy_count -= 1
+        self._flying -= requests
 
     async def _release_unanswered(self, candidates: list[PopCandidate], error: QueenError) -> None:
         """End the leases of a call that may have been committed all the same."""
@@ -147,7 +166,7 @@ class PopCalls:
             )
             self._carry_out(self._board.handed_back(pool, holes))
 
-    # Leases that nobody wants any more.
+    # Leases that no caller wants any more.
 
     def hand_back(self, action: HandBack) -> None:
         """End leases whose callers have gone."""
@@ -157,26 +176,52 @@ class PopCalls:
         if await self._release(_releases(pool.consumer_group, grants)):
             self._carry_out(self._board.handed_back(pool, grants))
 
+    def return_taken(self, consumer_group: str, grants: Sequence[PopGrant]) -> None:
+        """Move cursors back over messages that a pop has acked and nobody got."""
+        self.spawn(self._return_taken(consumer_group, grants))
+
+    async def _return_taken(self, consumer_group: str, grants: Sequence[PopGrant]) -> None:
+        try:
+            returned = await self._store.return_taken(consumer_group, grants)
+        except QueenError as error:
+            logger.error("acks were not undone: %s", error, extra={"event": "return_failed"})
+            returned = set()
+        for grant in grants:
+            if grant.partition_id not in returned:
+                # Others have passed them; the messages are there, and a seek brings them back.
+                logger.error(
+                    "messages were acked by a pop that could not deliver them: seek the group",
+                    extra={
+                        "event": "messages_passed",
+                        "partition_id": str(grant.partition_id),
+                        "consumer_group": consumer_group,
+                        "after_seq": grant.after_seq,
+                        "end_seq": grant.end_seq,
+                    },
+                )
+
     async def _release(self, releases: list[LeaseRelease]) -> bool:
         try:
             await self._leases.release(releases)
         except QueenError as error:
             facts = {"event": "release_failed"}
-            logger.warning("leases were not handed back: %s", error, extra=facts)
+            logger.warning("Could not hand back leases: %s", error, extra=facts)
             return False
         return True
 
 
 def public_error(error: Exception) -> QueenError:
-    """The error as callers may see it. One we did not foresee is a defect, and said loudly."""
+    """Return the error as callers may see it. One we did not foresee is a defect, and said
+    loudly.
+    """
     if isinstance(error, QueenError):
         return error
-    logger.error("a pop call broke", exc_info=error, extra={"event": "call_broke"})
+    logger.error("A pop call failed unexpectedly.", exc_info=error, extra={"event": "call_broke"})
     return found_defect("a pop call", error)
 
 
 def candidates_of(assignments: Sequence[Assignment]) -> list[PopCandidate]:
-    """The arguments of one call; requests are numbered from 1."""
+    """Return the arguments of one call; requests are numbered from 1."""
     candidates = []
     for number, (intention, _, partition_ids, _) in enumerate(assignments, 1):
         request = intention.request
@@ -190,6 +235,7 @@ def candidates_of(assignments: Sequence[Assignment]) -> list[PopCandidate]:
                     request.batch,
                     request.is_auto_ack,
                     lease_id,
+                    request.lease_seconds,
                 )
             )
     return candidates
@@ -200,7 +246,7 @@ def _releases(consumer_group: str, granted: Iterable[PopGrant]) -> list[LeaseRel
 
 
 def _with_messages(grant: PopGrant, fetched: Fetched | None) -> PopGrant:
-    """The grant as if it had been read at once; a partition that is gone has no messages."""
+    """Return the grant as if it had been read at once; a partition that is gone has no messages."""
     if fetched is None:
         return grant._replace(message_count=0)
-    return grant._replace(outcome="granted", **fetched._asdict())
+    return grant._replace(outcome=PopOutcome.GRANTED, **fetched._asdict())

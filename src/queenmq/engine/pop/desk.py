@@ -60,9 +60,9 @@ class PopDesk:
             intention.answer.set_exception(result)
         else:
             if result.grants:
-                self._metrics.leased(len(result.grants))
+                self._metrics.note_lease(len(result.grants))
             intention.answer.set_result(result)
 
     def _count(self, change: int, now: float) -> None:
         self._inside += change
-        self._metrics.waiting(self._inside, now)
+        self._metrics.note_waiting(self._inside, now)

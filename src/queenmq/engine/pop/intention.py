@@ -29,7 +29,7 @@ class Timed(Protocol):
 
 
 class StateTimes:
-    """How often pops have come into each state; tells how long they stay in those they leave."""
+    """Counts entries into each state and measures the time in it."""
 
     def __init__(self, seconds: Mapping[PopState, Timed]) -> None:
         #: By the number of the state.
@@ -38,7 +38,7 @@ class StateTimes:
 
 
 class Intention:
-    """What was asked, its state, and its place in the row of waiters."""
+    """One pop: its request, its state, and its place among the waiters."""
 
     __slots__ = (
         "_since_ms",
@@ -65,7 +65,7 @@ class Intention:
         self.tick = tick
         #: The newest pop of its pool that was in a call when this one came, or came back.
         self.behind = 0
-        #: Whoever waits for the answer; opaque here.
+        #: The caller that waits for the answer. Opaque here.
         self.answer = answer
         self.timer: Any = None
         self.state = PopState.PENDING

@@ -17,7 +17,7 @@ import enum
 
 
 class PopState(enum.IntEnum):
-    """Where a pop is; see the module's text."""
+    """The state of a pop. See the module's text."""
 
     PENDING = enum.auto()
     RESOLVING = enum.auto()
@@ -30,7 +30,7 @@ class PopState(enum.IntEnum):
 
 
 class PopEvent(enum.IntEnum):
-    """What may happen to a pop."""
+    """An event of a pop."""
 
     #: A look-up for its pool begins, and ends.
     LOOK_UP = enum.auto()
@@ -100,7 +100,7 @@ WAITING = frozenset((_S.PENDING, _S.RESOLVING))
 
 
 def step(state: PopState, event: PopEvent) -> PopState:
-    """The state after an event; a pair that must not happen raises and names both."""
+    """Return the state after an event; a pair that must not happen raises and names both."""
     try:
         return TRANSITIONS[state][event]
     except KeyError:
@@ -108,7 +108,7 @@ def step(state: PopState, event: PopEvent) -> PopState:
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram, for the architecture page."""
+    """Return the table as a Mermaid state diagram, for the architecture page."""
     lines = ["stateDiagram-v2", "    [*] --> PENDING"]
     for state, moves in TRANSITIONS.items():
         targets: dict[PopState, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What the pop path counts about itself. The names are those of the design, behind `queen_`.
+"""The series of the pop path. The names are those of the design, behind `queen_`.
 
 Counted once per call or look-up where that is enough, because the pop path is hot.
 """
@@ -6,7 +6,7 @@ Counted once per call or look-up where that is enough, because the pop path is h
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from queenmq.engine.calls.meter import CallMeter
 from queenmq.engine.pop.board.decision import Decision, Plan, count_skipped
@@ -14,7 +14,7 @@ from queenmq.engine.pop.intention import StateTimes
 from queenmq.engine.pop.machine import FINAL, PopState
 from queenmq.metrics.registry import SIZES, Registry
 from queenmq.metrics.series import Counter
-from queenmq.metrics.text import Sample, Told
+from queenmq.metrics.text import MetricFamily, Sample
 
 _MILLISECONDS = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1_000)
 #: What every waiting pop would cost without a broker in between: one query per half second.
@@ -30,10 +30,13 @@ _BASELINE = "queen_smart_poll_baseline_queries"
 class PopMetrics:
     """All series of the pop path of one broker process."""
 
-    def __init__(self, registry: Registry, *, slots: int) -> None:
+    def __init__(
+        self, registry: Registry, *, slots: int, read_slots: Callable[[], int] | None = None
+    ) -> None:
         self.times = _make_times(registry)
         self._meter = CallMeter(registry, "pop")
         self._slots = slots
+        self._read_slots = read_slots or (lambda: slots)
         self._waiting = 0
         self._waiting_since_ms = 0.0
         self._waited_ms = 0.0
@@ -49,8 +52,7 @@ class PopMetrics:
         self._broken = registry.counter("queen_pop_calls_broken", "Calls that failed.")
         busy = registry.counters("queen_pop_slot_busy_seconds", "Time of a slot in calls.", "slot")
         self._slot_busy = [busy.of(str(slot)) for slot in range(self._slots)]
-        slots = registry.gauge("queen_pop_slots", "Calls that may run at once.")
-        slots.set(self._slots)
+        registry.gauge("queen_pop_slots", "Calls that may run at once.", read=self._read_slots)
         registry.gauge(
             "queen_pop_waiting", "Pops without an answer yet.", read=lambda: self._waiting
         )
@@ -82,7 +84,7 @@ class PopMetrics:
             "Queries if each waiting pop had sent one every half second.",
             read=lambda: self._waited_ms / _BASELINE_MS,
         )
-        registry.derive(_tell_reduction)
+        registry.derive(_derive_reduction)
 
     def _make_preflight_series(self, registry: Registry) -> None:
         prefix = "queen_smart_poll_preflight_"
@@ -107,27 +109,27 @@ class PopMetrics:
 
     # What the pop path reports.
 
-    def waiting(self, count: int, now_ms: float) -> None:
-        """The number of waiting pops has changed."""
+    def note_waiting(self, count: int, now_ms: float) -> None:
+        """Note that the number of waiting pops has changed."""
         self._waited_ms += self._waiting * (now_ms - self._waiting_since_ms)
         self._waiting = count
         self._waiting_since_ms = now_ms
 
-    def planned(self, plan: Plan) -> None:
-        """A turn of the decision engine."""
+    def note_plan(self, plan: Plan) -> None:
+        """Count what one turn of the decision engine assigned and skipped."""
         if plan.assignments:
             self._viable.inc(len(plan.assignments))
             self._assigned.inc(sum(len(one.partition_ids) for one in plan.assignments))
         for decision, count in count_skipped(plan).items():
             self._skipped[decision].inc(count)
 
-    def doubled(self, count: int) -> None:
-        """Assignments that the last check has stopped."""
+    def note_doubles(self, count: int) -> None:
+        """Count assignments that the last check has stopped."""
         if count:
             self._doubles.inc(count)
 
-    def called(self, requests: int, *, slot: int, took_ms: float, is_broken: bool) -> None:
-        """A lease-and-fetch call has ended."""
+    def note_call(self, requests: int, *, slot: int, took_ms: float, is_broken: bool) -> None:
+        """Note that a lease-and-fetch call has ended."""
         self._queries.inc()
         self._batch_count.inc()
         self._batch_size.observe(requests)
@@ -136,31 +138,31 @@ class PopMetrics:
         if is_broken:
             self._broken.inc()
 
-    def fetched(self, rows: int) -> None:
-        """A call has brought messages."""
+    def note_rows(self, rows: int) -> None:
+        """Note that a call has brought messages."""
         self._meter.note_rows(rows)
 
-    def leased(self, partitions: int) -> None:
-        """A pop is answered with messages of so many partitions."""
+    def note_lease(self, partitions: int) -> None:
+        """Note that a pop is answered with messages of so many partitions."""
         self._lease_sizes.observe(partitions)
 
-    def checked(self, asked: int, hits: int) -> None:
-        """A pending check has ended."""
+    def note_check(self, asked: int, hits: int) -> None:
+        """Note that a pending check has ended."""
         self._queries.inc()
         self._checks.inc(asked)
         self._hits.inc(hits)
         self._misses.inc(asked - hits)
 
-    def looked_up(self, asked: int, found: int, *, took_ms: float) -> None:
-        """A look-up has ended."""
+    def note_look_up(self, asked: int, found: int, *, took_ms: float) -> None:
+        """Note that a look-up has ended."""
         self._queries.inc()
         self._preflights.inc()
         self._preflight_ms.observe(took_ms)
         self._intentions.observe(asked)
         self._found.observe(found)
 
-    def ran_out(self) -> None:
-        """A look-up had no time for all of its places."""
+    def note_timeout(self) -> None:
+        """Note that a look-up had no time for all of its places."""
         self._timeouts.inc()
 
 
@@ -175,15 +177,15 @@ def _make_times(registry: Registry) -> StateTimes:
     for state in PopState:
         read = functools.partial(times.entries.__getitem__, state)
         registry.follow(entries.of(state.name.lower()), read)
-    registry.derive(_tell_state_seconds)
-    registry.derive(functools.partial(_tell_stays, "waiting", "outside of", _WAITING))
-    registry.derive(functools.partial(_tell_stays, "working", "in", _WORKING))
+    registry.derive(_derive_state_seconds)
+    registry.derive(functools.partial(_derive_stays, "waiting", "outside of", _WAITING))
+    registry.derive(functools.partial(_derive_stays, "working", "in", _WORKING))
     return times
 
 
-def _tell_stays(
-    what: str, where: str, states: Collection[str], families: Mapping[str, Told]
-) -> Told:
+def _derive_stays(
+    what: str, where: str, states: Collection[str], families: Mapping[str, MetricFamily]
+) -> MetricFamily:
     """Add up the histograms of several states."""
     sums: dict[tuple[str, str], float] = {}
     for suffix, labels, value in families[_STATE_SECONDS].samples:
@@ -194,24 +196,26 @@ def _tell_stays(
         Sample(suffix, {"le": le} if le else {}, value) for (suffix, le), value in sums.items()
     ]
     text = f"Time of a pop {where} database calls, each stay by itself."
-    return Told(f"queen_pop_{what}_seconds", text, "histogram", samples)
+    return MetricFamily(f"queen_pop_{what}_seconds", text, "histogram", samples)
 
 
-def _tell_state_seconds(families: Mapping[str, Told]) -> Told:
+def _derive_state_seconds(families: Mapping[str, MetricFamily]) -> MetricFamily:
     sums = [
         Sample("", sample.labels, sample.value)
         for sample in families[_STATE_SECONDS].samples
         if sample.suffix == "_sum"
     ]
-    return Told("queen_pop_state_seconds", "Time pops have spent in a state.", "counter", sums)
+    return MetricFamily(
+        "queen_pop_state_seconds", "Time pops have spent in a state.", "counter", sums
+    )
 
 
-def _tell_reduction(families: Mapping[str, Told]) -> Told:
+def _derive_reduction(families: Mapping[str, MetricFamily]) -> MetricFamily:
     queries, baseline = (
         sum(sample.value for sample in families[name].samples) for name in (_QUERIES, _BASELINE)
     )
     saved = max(0.0, 100 * (1 - queries / baseline)) if baseline else 0.0
-    return Told(
+    return MetricFamily(
         "queen_smart_poll_query_reduction_percentage",
         "Queries saved against one per waiting pop and half second.",
         "gauge",

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.ack.leases import LeaseService
+from queenmq.engine.calls.pace import CallPace
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.pop.board.actions import (
     Action,
@@ -67,6 +68,7 @@ class PopService:
         limits: PopLimits,
         *,
         on_returned: Callable[[str], None],
+        pace: CallPace | None = None,
     ) -> None:
         schedule = PollSchedule(
             min_interval_ms=limits.min_interval_ms,
@@ -82,6 +84,7 @@ class PopService:
             metrics,
             slots=limits.slots,
             apart_count=limits.apart_count,
+            pace=pace,
             carry_out=self._carry_out_and_turn,
         )
         self._preflight = Preflight(
@@ -103,7 +106,9 @@ class PopService:
 
     @property
     def depth(self) -> int:
-        """How many pops could be tried now and wait for a slot. Parked ones wait for messages."""
+        """Return how many pops could be tried now and wait for a slot. Parked ones wait for
+        messages.
+        """
         return self._board.ready_count
 
     def count_waiting(self, key: PartitionKey | str, filters: tuple[str, str], group: str) -> int:
@@ -113,7 +118,9 @@ class PopService:
         return self._board.count_waiting(key, filters, group)
 
     def count_by_queue(self) -> dict[str, int]:
-        """How many pops wait here, by queue; those that name none are under the empty name."""
+        """Return how many pops wait here, by queue; those that name none are under the empty
+        name.
+        """
         return self._board.count_by_queue()
 
     # What the routes call.
@@ -128,13 +135,22 @@ class PopService:
         return intention
 
     def leave(self, intention: Intention) -> None:
-        """The caller has gone; what a call still brings for it is handed back."""
+        """Note that the caller has gone; what a call still brings for it is handed back."""
         self._board.left(intention, now_ms())
         self._desk.let_out(intention, LEFT)
 
     def hand_back(self, request: PopRequest, grants: Sequence[PopGrant]) -> None:
-        """The caller has gone before it could get these; messages that were acked are lost."""
+        """Note that the caller has gone before it could get these; messages that were acked are
+        lost.
+        """
         self._carry_out(self._board.left_with(request, grants))
+
+    def undo(self, request: PopRequest, grants: Sequence[PopGrant]) -> None:
+        """The messages cannot be delivered now, and have to be there when they can be."""
+        if request.is_auto_ack:
+            self._calls.return_taken(request.consumer_group, grants)
+        else:
+            self.hand_back(request, grants)
 
     def _expire(self, intention: Intention) -> None:
         self._carry_out(self._board.expired(intention, now_ms()))
@@ -151,30 +167,39 @@ class PopService:
         self._carry_out(self._board.paused(is_paused, now_ms()))
         self._turn_soon()
 
+    def pause_group(self, consumer_group: str, is_paused: bool) -> None:
+        """Hand out nothing to one group, or go on, as in `pause`."""
+        self._carry_out(self._board.group_paused(consumer_group, is_paused, now_ms()))
+        self._turn_soon()
+
     # News of messages.
 
     def pushed(self, refs: Iterable[PartitionRef]) -> None:
-        """These partitions have new messages."""
+        """Note that these partitions have new messages."""
         self._board.pushed(refs)
         self._turn_soon()
 
     def freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
-        """A lease has ended and the partition has more for its group."""
+        """Note that a lease has ended and the partition has more for its group."""
         self._board.freed(partition_id, key, consumer_group)
         self._turn_soon()
 
     def pushed_elsewhere(self, queues: Iterable[str]) -> None:
-        """These queues have news by another broker or a SQL session; `*` stands for all."""
+        """Note that these queues have news by another broker or a SQL session; `*` stands for
+        all.
+        """
         self._board.pushed_elsewhere(queues)
         self._turn_soon()
 
     def listening(self, is_listening: bool) -> None:
-        """Notifications arrive from now on, or do not any more; some may have been lost."""
+        """Note that notifications arrive from now on, or do not any more; some may have been
+        lost.
+        """
         self._board.listening(is_listening)
         self._turn_soon()
 
     def dismiss(self, queue: str, consumer_group: str) -> None:
-        """The start of a group on a queue is forgotten: who named one has to name it again."""
+        """Forget the start of a group on a queue. Pops that named one have to name it again."""
         self._carry_out(self._board.dismissed(queue, consumer_group, now_ms()))
 
     # Turns and actions.

@@ -24,12 +24,12 @@ class Subscriptions:
         self._forgotten = 0
 
     def is_fixed(self, request: PopRequest) -> bool:
-        """Whether the group needs no start, or is remembered to have one."""
+        """Return whether the group needs no start, or is remembered to have one."""
         key = (request.scope, request.consumer_group)
         return request.subscription is None or now_ms() < self._known.get(key, 0)
 
     async def ensure(self, request: PopRequest) -> None:
-        """Fix the start of the request's group, unless it has one."""
+        """Store the start of the request's group, unless it has one."""
         if self.is_fixed(request):
             return
         assert request.subscription is not None

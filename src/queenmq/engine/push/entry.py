@@ -8,9 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
+from queenmq.engine.outcomes import ItemOutcome
+from queenmq.engine.push.naming import name_spooled
 from queenmq.engine.queued_pushes.accepted_row import AcceptedRow
-from queenmq.engine.requests import PartitionRef, PushCall, PushItems, PushOutcome
-from queenmq.errors import PartitionBusy, QueenError
+from queenmq.engine.requests import (
+    KnownPush,
+    PartitionRef,
+    PushCall,
+    PushItems,
+    PushOutcome,
+    RequestKey,
+)
+from queenmq.errors import KeyReused, PartitionBusy, QueenError, StorageRejected
 
 V = TypeVar("V")
 
@@ -55,7 +64,7 @@ class PushEntry:
 
     def set_refs(self, refs: list[PartitionRef]) -> None:
         self.refs = refs
-        self.keys: set[UUID] = {ref.partition_id for ref in refs}
+        self.keys: set[UUID] = {ref.partition_id for ref in dict.fromkeys(refs)}
 
     def answer(self, outcome: PushOutcome) -> None:
         if not self.future.done():
@@ -67,6 +76,15 @@ class PushEntry:
                 self.row.note(self.items.keys, error)
             self.future.set_exception(error)
 
+    def fail_reused(self) -> None:
+        """Refuse a request whose key stands for another one."""
+        text = (
+            "the idempotency key of this push was used for a request with another body; "
+            "use a new key for each request"
+        )
+        # What was accepted before is set aside, where an operator sees it.
+        self.fail(KeyReused(text) if self.row is None else StorageRejected(text, public=text))
+
     def still_held(self, key: UUID) -> PartitionBusy:
         held = next(ref.key for ref in self.refs if ref.partition_id == key)
         return PartitionBusy(
@@ -75,7 +93,9 @@ class PushEntry:
         )
 
     def is_stopped(self) -> bool:
-        """Whether it would overtake one that failed before it; then it fails with that error."""
+        """Return whether it would overtake one that failed before it. If so, fail it with that
+        error.
+        """
         error = self.row.error_of(self.items.keys) if self.row is not None else None
         if error is not None:
             self.fail(error)
@@ -83,7 +103,7 @@ class PushEntry:
 
 
 def split_accepted(entries: Sequence[PushEntry]) -> list[list[PushEntry]]:
-    """Requests that were accepted before apart from the others, in order.
+    """Split requests that were accepted before from the others, in order.
 
     A call is either: what was accepted is bounded by nothing any more.
     """
@@ -92,7 +112,7 @@ def split_accepted(entries: Sequence[PushEntry]) -> list[list[PushEntry]]:
 
 
 def merge(entries: Sequence[PushEntry]) -> PushCall:
-    """Several requests as one call, in order; all of them accepted before, or none."""
+    """Merge several requests into one call, in order. All of them were accepted before, or none."""
     return PushCall(
         items=merge_items(entries),
         refs=[ref for entry in entries for ref in entry.refs],
@@ -100,11 +120,17 @@ def merge(entries: Sequence[PushEntry]) -> PushCall:
         # All that goes to a partition is queued as soon as one request is, for the order.
         queued_ids={key for entry in entries if entry.is_queued for key in entry.keys},
         is_accepted=entries[0].row is not None,
+        request_keys=_request_keys(entries),
     )
 
 
+def _request_keys(entries: Sequence[PushEntry]) -> list[RequestKey | None] | None:
+    keys = [entry.items.request_key for entry in entries]
+    return keys if any(keys) else None
+
+
 def merge_items(entries: Sequence[PushEntry]) -> PushItems:
-    """The items of several requests as one, in order."""
+    """Return the items of several requests as one, in order."""
     if len(entries) == 1:
         return entries[0].items
     return PushItems(
@@ -113,6 +139,7 @@ def merge_items(entries: Sequence[PushEntry]) -> PushItems:
         transaction_ids=_merge_column(entries, lambda items: items.transaction_ids),
         trace_ids=_merge_column(entries, lambda items: items.trace_ids),
         producer_subs=_merge_column(entries, lambda items: items.producer_subs),
+        encrypted=_merge_column(entries, lambda items: items.encrypted),
     )
 
 
@@ -127,6 +154,33 @@ def _merge_column(
     return merged
 
 
-def unanswered(entries: Iterable[PushEntry]) -> list[PushEntry]:
-    """Those that are neither stored nor refused; only they may be tried again."""
+def answer_known(entries: Sequence[PushEntry], known: Iterable[KnownPush]) -> list[PushEntry]:
+    """Answer the requests that were made before as they were answered then; return the others."""
+    by_key = {one.key: one for one in known}
+    left = []
+    for entry in entries:
+        key = entry.items.request_key
+        found = None if key is None else by_key.get(key.key)
+        if key is None or found is None or (key.origin and found.origin == key.origin):
+            left.append(entry)
+        elif found.digest == key.digest:
+            entry.answer(_repeat_outcome(entry, key.key, found))
+        else:
+            entry.fail_reused()
+    return left
+
+
+def _repeat_outcome(entry: PushEntry, key: UUID, found: KnownPush) -> PushOutcome:
+    if entry.row is not None:
+        # It came from the spool, and nobody waits for the details.
+        outcomes = [ItemOutcome.DUPLICATE] * entry.weight
+        return PushOutcome(entry.refs, [None] * entry.weight, outcomes, is_repeat=True)
+    if found.outcomes is None or found.message_ids is None:
+        outcomes = [ItemOutcome.SPOOLED] * entry.weight
+        return PushOutcome(entry.refs, name_spooled(entry.items, key), outcomes, is_repeat=True)
+    return PushOutcome(entry.refs, found.message_ids, found.outcomes, found.positions, True)
+
+
+def select_unanswered(entries: Iterable[PushEntry]) -> list[PushEntry]:
+    """Return those that are neither stored nor refused. Only they may be tried again."""
     return [entry for entry in entries if not entry.future.done()]

@@ -1,33 +1,34 @@
-"""Whether the transaction ids of a push have to be looked for before it is stored.
+"""Decides whether the database checks a push for duplicates before it stores it.
 
-Hardly any push repeats an id, and the look is a fifth of the database's work for it. Without a look
-a repeated id is still refused, by a unique index: the whole call fails, and is made again with one.
-Who repeats ids does so more than once, so all pushes are looked at for a while then. Pure: no I/O.
+Few pushes repeat a transaction id, and the check is a fifth of the database's work for a push.
+Without it a unique index still refuses a repeated id: the whole call fails and is made again with
+the check. Duplicates come in bursts, so after one the broker checks every push until a minute
+passes without another. Pure: no I/O.
 """
 
 from __future__ import annotations
 
 from queenmq.engine.requests import PushCall
 
-_LOOK_MS = 60_000
+_CHECK_MS = 60_000
 
 
 class Repeats:
-    """What a broker remembers of repeated ids."""
+    """A broker's memory of repeated ids."""
 
     def __init__(self) -> None:
-        self._look_until_ms = float("-inf")
+        self._check_until_ms = float("-inf")
 
-    def seen(self, now_ms: float) -> None:
-        """An id was repeated."""
-        self._look_until_ms = now_ms + _LOOK_MS
+    def note_repeat(self, now_ms: float) -> None:
+        """Note that an id was repeated."""
+        self._check_until_ms = now_ms + _CHECK_MS
 
-    def is_look_needed(self, call: PushCall, now_ms: float) -> bool:
-        return now_ms < self._look_until_ms or names_message_ids(call)
+    def is_check_needed(self, call: PushCall, now_ms: float) -> bool:
+        return now_ms < self._check_until_ms or names_message_ids(call)
 
 
 def names_message_ids(call: PushCall) -> bool:
-    """Whether an id looks like that of a message of its partition.
+    """Return whether an id looks like that of a message of its partition.
 
     A message without a transaction id goes by its message id, which no index knows. The layout is
     that of the SQL function message_id; ids of release 0.1.0 held bits of the partition's id.

@@ -2,7 +2,7 @@
 
 Some things may stop a call without being the fault of every request in it, and each is put right
 here: a partition that another transaction holds (PartitionBusy) moves, with its requests and in
-order, to a lane of its own, where requests are queued if that transaction publishes a batch of
+order, to a lock queue, where requests are queued if that transaction publishes a batch of
 Spark, which may take long; a partition that was deleted (PartitionGone) is looked up again; one
 where too many operations wait (OperationQueueFull) and data that the database refuses
 (StorageRejected) fail the requests that are about them. When the database cannot be reached, a
@@ -20,15 +20,25 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from queenmq.clock import now_ms
-from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
+from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
+from queenmq.engine.calls.pace import CallPace
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.ports import MessageStore
-from queenmq.engine.push.entry import PushEntry, merge, split_accepted, unanswered
+from queenmq.engine.push.entry import (
+    PushEntry,
+    answer_known,
+    merge,
+    select_unanswered,
+    split_accepted,
+)
 from queenmq.engine.push.repeats import Repeats
+from queenmq.engine.push.sealing import NO_KEYS, Sealing
 from queenmq.engine.push.spooling import PushSpool
 from queenmq.engine.queued_pushes.accepted_row import AcceptedRow
 from queenmq.engine.requests import PartitionRef, PushCall, Pushed, PushItems, PushOutcome
 from queenmq.errors import (
+    KeyKnown,
     NotUnique,
     OperationQueueFull,
     Overloaded,
@@ -77,6 +87,8 @@ class PushService:
         has_operations: Callable[[], bool],
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
+        sealing: Sealing = NO_KEYS,
+        pace: CallPace | None = None,
         registry: Registry | None = None,
     ) -> None:
         self._store = store
@@ -87,8 +99,9 @@ class PushService:
         self._has_operations = has_operations
         self._on_pushed = on_pushed
         self._on_queued = on_queued
+        self._sealing = sealing
         self._repeats = Repeats()
-        self._calls: LanedCalls[PushEntry] = LanedCalls(
+        self._calls: BatchedCalls[PushEntry] = BatchedCalls(
             "push",
             self._store_entries,
             store.find_busy_partitions,
@@ -98,6 +111,7 @@ class PushService:
             run_held=self._store_held,
             find_held=self._find_held,
             wait_ms=limits.wait_ms,
+            pace=pace,
             registry=registry,
         )
         #: Requests that wait for a look-up or for the disk.
@@ -105,11 +119,13 @@ class PushService:
 
     @property
     def depth(self) -> int:
-        """How many requests wait for a call, a held partition, a look-up or the disk."""
+        """Return how many requests wait for a call, a held partition, a look-up or the disk."""
         return self._calls.depth + self._elsewhere
 
     def oldest_ms(self, now: float) -> float:
-        """How long the oldest request has waited for a call. Lanes wait for others, not for us."""
+        """Return how long the oldest request has waited for a call. Requests in lock queues do not
+        count.
+        """
         first = self._calls.first
         return 0.0 if first is None else now - (first.deadline_ms - self._limits.wait_ms)
 
@@ -132,7 +148,7 @@ class PushService:
         is_in_doubt = error.is_in_doubt and not items.is_repeatable
         if is_in_doubt or isinstance(error, StorageFault):
             raise error
-        with self._counted():
+        with self._count_inside():
             return await self._spool.keep(items)
 
     async def push(self, items: PushItems, *, is_queued: bool = False) -> PushOutcome:
@@ -142,7 +158,7 @@ class PushService:
         database now, they are kept on disk.
         """
         if not items.payloads:
-            return PushOutcome([], [], "")
+            return PushOutcome([], [], [])
         if (depth := self.depth) >= self._limits.waiting_max:
             raise Overloaded(
                 f"{depth} pushes already wait; nothing was stored, try again",
@@ -150,7 +166,7 @@ class PushService:
                 bound="push_waiting_max",
             )
         if self._spool.is_needed:
-            with self._counted():
+            with self._count_inside():
                 kept = await self._spool.take(items)
             if kept is not None:
                 return kept
@@ -160,7 +176,7 @@ class PushService:
             raise
         except StorageUnavailable:
             # Making a partition twice does no harm.
-            with self._counted():
+            with self._count_inside():
                 return await self._spool.keep(items)
         try:
             return await self.send(items, refs, is_queued=is_queued)
@@ -168,7 +184,7 @@ class PushService:
             return await self.rescue(items, error)
 
     @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _count_inside(self) -> Iterator[None]:
         self._elsewhere += 1
         try:
             yield
@@ -176,13 +192,13 @@ class PushService:
             self._elsewhere -= 1
 
     def _known_refs(self, items: PushItems) -> list[PartitionRef] | None:
-        """Return the partitions of the items; None unless all of them are remembered."""
+        """Return the partitions of the items, or None unless all of them are remembered."""
         return self._catalogue.get_all(items.keys) if items.keys else None
 
     async def _find_refs(self, items: PushItems) -> list[PartitionRef]:
         refs = self._known_refs(items)
         if refs is None:
-            with self._counted():
+            with self._count_inside():
                 refs = await self._catalogue.ensure(items.keys)
         return refs
 
@@ -195,14 +211,15 @@ class PushService:
         row: AcceptedRow | None = None,
     ) -> asyncio.Future[PushOutcome]:
         """Take a request in, at once; requests to one partition are stored in this order."""
+        self._sealing.fit(items, refs)
         future: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
         deadline_ms = now_ms() + self._limits.wait_ms
         entry = PushEntry(items, refs, future, deadline_ms, is_queued=is_queued, row=row)
         self._calls.add(entry)
         return future
 
-    def database_down(self) -> None:
-        """Nobody shall wait for a call that will not be made: what waits goes to the spool."""
+    def divert_to_spool(self) -> None:
+        """Move all waiting pushes to the spool, because the database is down."""
         text = "the database is down; try again"
         error = StorageUnavailable(text, public=text)
         fail_all(self._calls.take_waiting(), error)
@@ -217,11 +234,15 @@ class PushService:
         return busy - await self._store.find_publishing(sorted(busy)) if busy else busy
 
     async def _store_held(self, entries: list[PushEntry], lock_timeout_ms: int) -> None:
-        """As `_store_entries`, for requests of a lane: queue what a publication of Spark holds."""
-        await self._store_entries(entries, lock_timeout_ms, looks_first=True)
+        """Store the requests of a lock queue, and queue those that a Spark publication holds up."""
+        await self._store_entries(entries, lock_timeout_ms, checks_operations_first=True)
 
     async def _store_entries(
-        self, entries: list[PushEntry], lock_timeout_ms: int, *, looks_first: bool = False
+        self,
+        entries: list[PushEntry],
+        lock_timeout_ms: int,
+        *,
+        checks_operations_first: bool = False,
     ) -> None:
         """Make one call and answer its requests.
 
@@ -233,43 +254,81 @@ class PushService:
         runs = split_accepted(entries)
         if len(runs) > 1:
             for run in runs:
-                await self._store_entries(run, lock_timeout_ms, looks_first=looks_first)
+                await self._store_entries(
+                    run, lock_timeout_ms, checks_operations_first=checks_operations_first
+                )
             return
         call = merge(entries)
         try:
-            pushed = await self._call(call, lock_timeout_ms, looks_first=looks_first)
+            pushed = await self._call(
+                call, lock_timeout_ms, checks_operations_first=checks_operations_first
+            )
         except PartitionBusy:
             raise
         except PartitionGone:
-            await self._look_up_again(entries)
+            await self._retarget(entries)
+        except KeyKnown:
+            await self._answer_known(
+                entries, lock_timeout_ms, checks_operations_first=checks_operations_first
+            )
         except (StorageRejected, OperationQueueFull) as error:
-            await self._store_apart(entries, error, lock_timeout_ms, looks_first=looks_first)
+            await self._store_apart(
+                entries, error, lock_timeout_ms, checks_operations_first=checks_operations_first
+            )
         except QueenError as error:
             fail_all(entries, error)
         else:
-            self._on_pushed({ref.partition_id: ref for ref in call.refs}.values())
+            self._on_pushed({ref.partition_id: ref for ref in dict.fromkeys(call.refs)}.values())
             self._answer(entries, pushed)
 
-    async def _call(self, call: PushCall, lock_timeout_ms: int, *, looks_first: bool) -> Pushed:
-        are_ids_new = not self._repeats.is_look_needed(call, now_ms())
+    async def _call(
+        self, call: PushCall, lock_timeout_ms: int, *, checks_operations_first: bool
+    ) -> Pushed:
+        are_ids_new = not self._repeats.is_check_needed(call, now_ms())
         queue_max = _NO_BOUND if call.is_accepted else self._queue_max()
         while True:
             try:
                 pushed = await self._store.push_messages(
                     call._replace(are_ids_new=are_ids_new),
                     queue_max=queue_max,
-                    looks_first=looks_first or self._has_operations(),
+                    checks_operations_first=checks_operations_first or self._has_operations(),
                     lock_timeout_ms=lock_timeout_ms,
                 )
             except NotUnique:
                 if not are_ids_new:
                     raise
                 are_ids_new = False
-                self._repeats.seen(now_ms())
+                self._repeats.note_repeat(now_ms())
             else:
-                if "d" in pushed.outcomes:
-                    self._repeats.seen(now_ms())
+                if ItemOutcome.DUPLICATE in pushed.outcomes:
+                    self._repeats.note_repeat(now_ms())
                 return pushed
+
+    async def _answer_known(
+        self, entries: list[PushEntry], lock_timeout_ms: int, *, checks_operations_first: bool
+    ) -> None:
+        """Answer the requests that were made before, and store the others."""
+        keys = [entry.items.request_key.key for entry in entries if entry.items.request_key]
+        try:
+            left = answer_known(entries, await self._store.find_push_keys(keys))
+        except PartitionBusy:
+            raise
+        except QueenError as error:
+            fail_all(entries, error)
+            return
+        if left and len(left) < len(entries):
+            await self._store_entries(
+                left, lock_timeout_ms, checks_operations_first=checks_operations_first
+            )
+        elif left:
+            # One key twice in the call, or one that was swept just now.
+            text = "another request with this idempotency key is under way; try again"
+            await self._store_apart(
+                left,
+                PartitionBusy(text),
+                lock_timeout_ms,
+                checks_operations_first=checks_operations_first,
+            )
 
     async def _store_apart(
         self,
@@ -277,14 +336,16 @@ class PushService:
         error: QueenError,
         lock_timeout_ms: int,
         *,
-        looks_first: bool,
+        checks_operations_first: bool,
     ) -> None:
         """Retry the requests one by one, so that only the one at fault fails."""
         if len(entries) == 1:
             fail_all(entries, error)
         else:
             for entry in entries:
-                await self._store_entries([entry], lock_timeout_ms, looks_first=looks_first)
+                await self._store_entries(
+                    [entry], lock_timeout_ms, checks_operations_first=checks_operations_first
+                )
 
     def _answer(self, entries: list[PushEntry], pushed: Pushed) -> None:
         at = 0
@@ -303,7 +364,7 @@ class PushService:
         if queued:
             self._on_queued(len(queued))
 
-    async def _look_up_again(self, entries: list[PushEntry]) -> None:
+    async def _retarget(self, entries: list[PushEntry]) -> None:
         self._catalogue.forget(key for entry in entries for key in entry.items.keys)
         for entry in entries:
             entry.attempts += 1
@@ -314,7 +375,9 @@ class PushService:
                         " nothing was stored, try again"
                     )
                     raise StorageUnavailable(text, public=text)
-                entry.set_refs(await self._catalogue.ensure(entry.items.keys))
+                refs = await self._catalogue.ensure(entry.items.keys)
+                self._sealing.fit(entry.items, refs)
+                entry.set_refs(refs)
             except QueenError as error:
                 entry.fail(error)
-        self._calls.put_back(unanswered(entries))
+        self._calls.put_back(select_unanswered(entries))

@@ -6,7 +6,7 @@ steady stream of pushes cannot keep it open for ever.
 
 A record that the database refuses for its data is set aside. A fault of the database is not the
 record's: the drain is stuck and tries it again for as long as it takes. New pushes are refused
-meanwhile, because nobody can say when they could be stored.
+meanwhile, because it is unknown when they could be stored.
 """
 
 from __future__ import annotations
@@ -16,17 +16,27 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 
+from queenmq.clock import unix_ms
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.ports import KeptPush, PushJournal
 from queenmq.engine.reports import report
 from queenmq.engine.requests import PushItems, PushOutcome
-from queenmq.errors import QueenError, SpoolFailed, SpoolFull, StorageFault, StorageRejected
+from queenmq.errors import (
+    QueenError,
+    SpoolFailed,
+    SpoolFull,
+    StorageFault,
+    StorageRejected,
+    StorageUnavailable,
+)
+from queenmq.metrics.registry import Registry
 
 logger = logging.getLogger(__name__)
 
 #: What is drained with one batch of calls.
 _RECORDS_MAX = 1_000
 _BYTES_MAX = 8 * 1024 * 1024
-#: How often to look for records that nobody told of: of another process, or of a failed drain.
+#: How often to look for records without a wake-up: of another process, or of a failed drain.
 _IDLE_S = 0.5
 #: The longest pause between two tries while the database has a fault.
 _STUCK_S_MAX = 1.0
@@ -35,16 +45,42 @@ _CLOSING_S = 0.005
 #: ... and after which it does not wait any longer, but goes behind the rest.
 _CLOSING_S_MAX = 5.0
 
-#: Stores requests in order, and tells for each why it is not stored; None when it is.
+#: Of the time from accepting a push to storing it: outages last.
+_LATENCY_SECONDS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 21_600.0, 86_400.0)
+
+#: Stores requests in order. Returns for each why it is not stored, or None.
 Store = Callable[[Sequence[PushItems]], Awaitable[Sequence[BaseException | None]]]
 
 
 class PushSpool:
     """The spool of one broker process. Opened before use; other processes may share its files."""
 
-    def __init__(self, *, is_down: Callable[[], bool], store: Store) -> None:
+    def __init__(
+        self,
+        *,
+        is_down: Callable[[], bool],
+        store: Store,
+        seal: Callable[[PushItems], None] = lambda items: None,
+        registry: Registry | None = None,
+    ) -> None:
+        registry = registry or Registry()
+        registry.gauge(
+            "queen_spool_oldest_seconds",
+            "Age of the oldest push on disk, as far as it is known.",
+            read=self._oldest_s,
+            merge="max",
+        )
+        self._latency_s = registry.histogram(
+            "queen_spool_latency_seconds",
+            "From keeping a push on disk to storing it.",
+            bounds=_LATENCY_SECONDS,
+        )
+        #: When the push in front was accepted, in Unix milliseconds; 0 if that is not known.
+        self._oldest_ms = 0
         self._is_down = is_down
         self._store = store
+        #: Encrypts what is not to lie on the disk in clear.
+        self._seal = seal
         self._opened: PushJournal | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -76,17 +112,17 @@ class PushSpool:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    def look(self) -> None:
-        """The database is back, or maintenance has ended: see whether there is work."""
+    def wake(self) -> None:
+        """Drain soon, because the database is back or maintenance has ended."""
         self._news.set()
 
     @property
     def is_needed(self) -> bool:
-        """Whether a push may have to wait or be kept; cheap, for every push asks."""
+        """Return whether a push may have to wait or be kept; cheap, for every push asks."""
         return self._is_blocked() or self._journal.pending > 0
 
     async def take(self, items: PushItems) -> PushOutcome | None:
-        """Keep the items if they may not go to the database now; None means they may."""
+        """Keep the items if they may not go to the database now, or None means they may."""
         deadline = asyncio.get_running_loop().time() + _CLOSING_S_MAX
         while self.is_needed:
             is_over = asyncio.get_running_loop().time() > deadline
@@ -99,9 +135,38 @@ class PushSpool:
             await asyncio.sleep(_CLOSING_S)
         return None
 
+    def _oldest_s(self) -> float:
+        if self._opened is None or not self._opened.pending or not self._oldest_ms:
+            return 0.0
+        return max(0.0, (unix_ms() - self._oldest_ms) / 1000)
+
+    def check_order(self, what: str) -> None:
+        """Raise StorageUnavailable if a push now would overtake pushes that were accepted before.
+
+        A database that is merely down raises nothing here: the call itself says so.
+        """
+        if self.is_buffering:
+            text = (
+                f"Pushes are buffered for maintenance, and this {what} would overtake them."
+                " Nothing was done. Retry when maintenance has ended."
+            )
+        elif self._journal.pending:
+            text = (
+                f"Pushes that were accepted before are still on this broker's disk, and this"
+                f" {what} would overtake them. Nothing was done. Retry later."
+            )
+        else:
+            return
+        raise StorageUnavailable(text, public=text)
+
     async def keep(self, items: PushItems) -> PushOutcome:
-        """Write the items to disk; they are safe when this returns."""
-        letter = "m" if self.is_buffering else "p"
+        """Write the items to disk. They are safe when this returns."""
+        spooled = ItemOutcome.SPOOLED
+        if self.is_buffering:
+            spooled = ItemOutcome.SPOOLED_FOR_MAINTENANCE
+        self._seal(items)
+        if not self._journal.pending:
+            self._oldest_ms = unix_ms()
         try:
             transaction_ids = await self._journal.append(items)
         except (SpoolFull, SpoolFailed) as error:
@@ -109,7 +174,7 @@ class PushSpool:
             raise
         self.keep_error = None
         self._news.set()
-        return PushOutcome((), transaction_ids, letter * len(transaction_ids))
+        return PushOutcome((), transaction_ids, [spooled] * len(transaction_ids))
 
     def _is_blocked(self) -> bool:
         return self.is_buffering or self._is_down()
@@ -120,23 +185,43 @@ class PushSpool:
                 async with asyncio.timeout(_IDLE_S):
                     await self._news.wait()
             self._news.clear()
-            if self._is_blocked() or not self._journal.pending:
+            if not self._journal.pending:
+                self._oldest_ms = 0
+                continue
+            if self._is_blocked() and self._oldest_ms:
                 continue
             try:
-                await self._drain()
+                if self._is_blocked():
+                    await self._look_at_oldest()
+                else:
+                    await self._drain()
             except StorageFault as error:
                 self.drain_error = error
                 # The database has said it to the log.
-                logger.debug("the spool is stuck: %s", error, extra={"event": "spool_stuck"})
+                logger.debug("The spool is stuck: %s", error, extra={"event": "spool_stuck"})
                 await asyncio.sleep(min(_IDLE_S * self._faults, _STUCK_S_MAX))
             except QueenError as error:
                 self.drain_error = error
-                logger.warning("the spool has to wait: %s", error, extra={"event": "spool_waits"})
+                logger.warning("The spool has to wait: %s", error, extra={"event": "spool_waits"})
                 await asyncio.sleep(_IDLE_S)
             except Exception:
                 # A defect must be seen, and must not end the service for the life of the broker.
-                logger.exception("draining the spool broke", extra={"event": "spool_broke"})
+                logger.exception(
+                    "Draining the spool failed unexpectedly.", extra={"event": "spool_broke"}
+                )
                 await asyncio.sleep(_IDLE_S)
+
+    async def _look_at_oldest(self) -> None:
+        """Learn how old the push in front is, which an earlier process has kept."""
+        if not await self._journal.try_lead():
+            return
+        try:
+            batch = await self._journal.read(records_max=1, bytes_max=_BYTES_MAX)
+            # One without a time counts from now on.
+            first = batch.records[0].accepted_ms if batch.records else 0
+            self._oldest_ms = first or unix_ms()
+        finally:
+            await self._journal.release_lead()
 
     async def _drain(self) -> None:
         """Store what is on disk, unless another process is at it already."""
@@ -150,13 +235,14 @@ class PushSpool:
                 batch = await self._journal.read(records_max=records_max, bytes_max=_BYTES_MAX)
                 if not batch.records:
                     break
+                self._oldest_ms = batch.records[0].accepted_ms or unix_ms()
                 if self._journal.pending <= len(batch.records) and not self._journal.is_stuck:
-                    await self._journal.tell(is_closing=True)
+                    await self._journal.announce(is_closing=True)
                 await self._store_all(batch.records)
                 await self._journal.advance(batch.end)
                 self._stored.difference_update(record.position for record in batch.records)
                 if self._journal.is_stuck:
-                    await self._journal.tell()
+                    await self._journal.announce()
                 self._faults = 0
                 # There is room again, too.
                 self.drain_error = self.keep_error = None
@@ -165,7 +251,7 @@ class PushSpool:
             self._faults += 1
             raise
         finally:
-            await self._journal.tell(is_stuck=is_stuck)
+            await self._journal.announce(is_stuck=is_stuck)
             await self._journal.release_lead()
 
     async def _store_all(self, records: Sequence[KeptPush]) -> None:
@@ -180,6 +266,8 @@ class PushSpool:
         for (record, _), error in zip(readable, errors, strict=True):
             if error is None:
                 self._stored.add(record.position)
+                if record.accepted_ms:
+                    self._latency_s.observe(max(0.0, (unix_ms() - record.accepted_ms) / 1000))
             elif isinstance(error, StorageRejected):
                 facts = {"event": "spooled_push_refused"}
                 refused.append((record, report(error, "a spooled push cannot be stored", facts)))
@@ -193,5 +281,5 @@ class PushSpool:
 
     async def _set_aside(self, record: KeptPush, reason: str) -> None:
         facts = {"event": "spool_record_set_aside"}
-        logger.error("a spooled push cannot be stored and is set aside: %s", reason, extra=facts)
+        logger.error("A spooled push cannot be stored. It was set aside: %s", reason, extra=facts)
         await self._journal.set_aside(record, reason)

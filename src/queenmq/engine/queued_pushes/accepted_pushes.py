@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.queued_pushes.accepted_row import AcceptedRow, split_items
 from queenmq.engine.requests import PartitionKey, PartitionRef, PushItems, PushOutcome
 from queenmq.errors import PartitionBusy, StorageRejected
@@ -65,7 +66,7 @@ class AcceptedPushes:
                 raise ref
             sent = self._send(part, [ref] * len(part.keys), is_queued=is_queued, row=row)
             outcome = await sent
-            self.messages += outcome.outcomes.count("q")
+            self.messages += outcome.outcomes.count(ItemOutcome.STORED)
 
         # They begin in this order, and all of them before any is waited for.
         results = await asyncio.gather(*map(store, parts), return_exceptions=True)
@@ -74,7 +75,7 @@ class AcceptedPushes:
     async def _find_all(
         self, keys: Collection[PartitionKey]
     ) -> dict[PartitionKey, PartitionRef | BaseException]:
-        """Every partition, made where needed, or why that failed."""
+        """Return every partition, made where needed, or why that failed."""
 
         async def find(key: PartitionKey) -> PartitionRef:
             return (await self._catalogue.ensure([key]))[0]

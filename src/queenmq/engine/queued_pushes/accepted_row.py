@@ -22,17 +22,17 @@ class AcceptedRow:
         self._errors: dict[PartitionKey, QueenError] = {}
 
     def note(self, keys: Iterable[PartitionKey], error: QueenError) -> None:
-        """A request for these partitions failed."""
+        """Note that a request for these partitions failed."""
         if not isinstance(error, StorageRejected):
             self._errors.update(dict.fromkeys(keys, error))
 
     def error_of(self, keys: Iterable[PartitionKey]) -> QueenError | None:
-        """Why a request for these partitions must not be stored now."""
+        """Return why a request for these partitions must not be stored now."""
         return next((self._errors[key] for key in keys if key in self._errors), None)
 
 
 def split_items(items: PushItems) -> list[PushItems]:
-    """The items of a request apart by partition, each part in order."""
+    """Return the items of a request apart by partition, each part in order."""
     places: dict[PartitionKey, list[int]] = {}
     for at, key in enumerate(items.keys):
         places.setdefault(key, []).append(at)
@@ -49,6 +49,8 @@ def split_items(items: PushItems) -> list[PushItems]:
             transaction_ids=pick(items.transaction_ids, wanted),
             trace_ids=pick(items.trace_ids, wanted),
             producer_subs=pick(items.producer_subs, wanted),
+            encrypted=pick(items.encrypted, wanted),
+            request_key=items.request_key,
         )
         for key, wanted in places.items()
     ]

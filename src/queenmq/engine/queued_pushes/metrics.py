@@ -1,4 +1,4 @@
-"""What is known of the operation queue without asking: its depth, and how fast it drains."""
+"""The known depth and drain rate of the operation queue, without a query."""
 
 from __future__ import annotations
 
@@ -57,36 +57,43 @@ class OperationMetrics:
 
     @property
     def depth(self) -> int:
-        """Operations that wait, as far as this broker knows."""
+        """Return operations that wait, as far as this broker knows."""
         return self._depth
 
     @property
+    def oldest_s(self) -> float:
+        """Age of the oldest operation that waits, as last measured here."""
+        return self._oldest_s
+
+    @property
     def undecided(self) -> int:
-        """Failed operations that nobody has retried or discarded, as last measured here."""
+        """Return failed operations that no operator has retried or discarded, as last measured
+        here.
+        """
         return self._undecided
 
     @property
     def drain_rate(self) -> float | None:
-        """Operations per second while they are run; None before the first."""
+        """Return operations per second while they are run, or None before the first."""
         return self._rate
 
     def wait_s(self, position: int) -> int:
-        """How long the operation at this place in line may take, in whole seconds."""
+        """Return how long the operation at this place in line may take, in whole seconds."""
         return max(1, round(position / (self._rate or _RATE)))
 
-    def queued(self, count: int) -> None:
+    def note_queued(self, count: int) -> None:
         self._depth += count
         self._queued.inc(count)
 
-    def measured(self, waiting: WaitingOperations) -> None:
+    def note_depth(self, waiting: WaitingOperations) -> None:
         self._depth = waiting.operations
         self._oldest_s = waiting.oldest_s
         self._undecided = waiting.failed
 
-    def claimed(self, stuck: int) -> None:
+    def note_stuck(self, stuck: int) -> None:
         self._reclaimed.inc(stuck)
 
-    def executed(self, operations: int, messages: int, *, took_ms: float) -> None:
+    def note_run(self, operations: int, messages: int, *, took_ms: float) -> None:
         self._depth = max(0, self._depth - operations)
         self._executed.inc(operations)
         self._messages.inc(messages)
@@ -94,12 +101,12 @@ class OperationMetrics:
         rate = operations * 1000 / max(took_ms, 0.1)
         self._rate = rate if self._rate is None else self._rate + _NEW * (rate - self._rate)
 
-    def stored(self, latencies_s: Iterable[float]) -> None:
-        """Operations were stored so long after they were accepted."""
+    def note_latencies(self, latencies_s: Iterable[float]) -> None:
+        """Count how long after their acceptance operations were stored."""
         for latency_s in latencies_s:
             self._latency_s.observe(latency_s)
             before = self.latency_s
             self.latency_s = latency_s if before is None else before + _NEW * (latency_s - before)
 
-    def failed(self, count: int) -> None:
+    def note_failed(self, count: int) -> None:
         self._failed.inc(count)

@@ -48,9 +48,10 @@ Operations = Sequence[ClaimedOperation]
 
 
 class OperationProcessor:
-    """The loop of one broker. `on_stored` is told which partitions got messages.
+    """The loop of one broker. `on_stored` gets the partitions that got messages.
 
-    While pushes are held back (`is_engaged`) it goes slowly, or queueing them would relieve nobody.
+    While pushes are held back (`is_engaged`) it goes slowly, or queueing them would relieve
+    nothing.
     """
 
     def __init__(
@@ -72,9 +73,9 @@ class OperationProcessor:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def tell(self, count: int) -> None:
-        """Operations were queued by this broker."""
-        self._metrics.queued(count)
+    def notify_queued(self, count: int) -> None:
+        """Count operations that this broker queued, and run them soon."""
+        self._metrics.note_queued(count)
         self._news.set()
 
     def start(self) -> None:
@@ -100,24 +101,27 @@ class OperationProcessor:
                 await self._drain()
             except QueenError as error:
                 facts = {"event": "operations_failed"}
-                logger.debug("queued operations have to wait: %s", error, extra=facts)
+                logger.debug("Queued operations have to wait: %s", error, extra=facts)
                 if isinstance(error, StorageFault):
                     # However many are queued meanwhile: each try costs the database as much.
                     await asyncio.sleep(_IDLE_S)
             except Exception:
                 # A defect must be seen, and must not end the service for the life of the broker.
-                logger.exception("the operations broke", extra={"event": "operations_broke"})
+                logger.exception(
+                    "Running queued operations failed unexpectedly.",
+                    extra={"event": "operations_broke"},
+                )
 
     async def _drain(self) -> None:
         """Run all there is. The depth is measured on the way too: others queue and run as well."""
         measured_ms = now_ms()
         while await self.run_once():
             if now_ms() - measured_ms >= _IDLE_S * 1000:
-                self._metrics.measured(await self._store.count_waiting())
+                self._metrics.note_depth(await self._store.count_waiting())
                 measured_ms = now_ms()
             if self._is_engaged():
                 await asyncio.sleep(_PACE_S)
-        self._metrics.measured(await self._store.count_waiting())
+        self._metrics.note_depth(await self._store.count_waiting())
 
     async def run_once(self) -> bool:
         """Claim and run what there is; whether any of it could be stored."""
@@ -127,11 +131,11 @@ class OperationProcessor:
         )
         if not claimed:
             return False
-        self._metrics.claimed(sum(one.was_stuck for one in claimed))
+        self._metrics.note_stuck(sum(one.was_stuck for one in claimed))
         try:
             return await self._run(token, claimed) > 0
         except BaseException:
-            # Nobody shall have to wait for the timeout, if that can still be said.
+            # Release the claim, so that no other broker has to wait for its timeout.
             with contextlib.suppress(QueenError, TimeoutError):
                 async with asyncio.timeout(_IDLE_S):
                     await self._store.release(_ids(claimed), token)
@@ -155,8 +159,8 @@ class OperationProcessor:
                 return 0
             return await self._run_halves(token, operations)
         took_ms = now_ms() - began_ms
-        self._metrics.executed(len(operations), messages, took_ms=took_ms)
-        self._metrics.stored(one.waited_s + took_ms / 1000 for one in operations)
+        self._metrics.note_run(len(operations), messages, took_ms=took_ms)
+        self._metrics.note_latencies(one.waited_s + took_ms / 1000 for one in operations)
         await self._on_stored(list({one.key for one in operations}))
         return len(operations)
 
@@ -182,7 +186,7 @@ class OperationProcessor:
             delay_ms=delay_ms(error, runs),
         )
         if is_counted and runs >= operation.max_retries:
-            self._metrics.failed(1)
+            self._metrics.note_failed(1)
             facts = {"event": "operation_failed", "operation": str(operation.id)}
             logger.error(
                 "operation %s of queue %r, partition %r failed %d times: %s; see queen ops show",
@@ -192,7 +196,7 @@ class OperationProcessor:
 
 
 def cut(operations: Operations) -> int:
-    """Where to divide: between two partitions as long as there are several, near the middle."""
+    """Return where to divide: between two partitions if there are several, near the middle."""
     half = len(operations) // 2
     borders = [
         place
@@ -203,7 +207,7 @@ def cut(operations: Operations) -> int:
 
 
 def delay_ms(error: QueenError, runs: int) -> int:
-    """How long an operation waits for its next run."""
+    """Return how long an operation waits for its next run."""
     if isinstance(error, PartitionBusy):
         return _HELD_MS
     return min(_DELAY_MS << runs, _DELAY_MS_MAX)

@@ -13,7 +13,7 @@ from queenmq.clock import now_ms
 from queenmq.errors import TransactionRefused
 
 #: Milliseconds between two looks at one query, at least, and as a multiple of how long a look took.
-_LOOK_MS = 5_000.0
+_MEASURE_MS = 5_000.0
 _LOOK_SHARE = 50
 #: Queries that are remembered.
 _QUERIES_MAX = 10_000
@@ -22,7 +22,7 @@ Measure = Callable[[Sequence[UUID]], Awaitable[dict[UUID, int]]]
 
 
 class StateBudget:
-    """How much state queries have, and whether that is too much."""
+    """Bounds the state of queries."""
 
     def __init__(self, measure: Measure, *, bytes_max: int) -> None:
         self._measure = measure
@@ -34,7 +34,7 @@ class StateBudget:
     async def check(self, query_id: UUID) -> None:
         """Raise TransactionRefused if the query has more state than it may."""
         if now_ms() >= self._due.get(query_id, 0.0):
-            await self._look(query_id)
+            await self._measure_state(query_id)
         if (size := self._bytes.get(query_id, 0)) > self._bytes_max:
             raise TransactionRefused(
                 f"The state of the query has {size} bytes, more than stream_state_bytes_max"
@@ -46,10 +46,10 @@ class StateBudget:
         if query_id in self._bytes:
             self._bytes[query_id] += delta
 
-    async def _look(self, query_id: UUID) -> None:
+    async def _measure_state(self, query_id: UUID) -> None:
         started = now_ms()
         # Others go on with the old estimate meanwhile.
-        self._due[query_id] = started + _LOOK_MS
+        self._due[query_id] = started + _MEASURE_MS
         try:
             found = await self._measure([query_id])
         except BaseException:
@@ -60,4 +60,4 @@ class StateBudget:
             self._due.clear()
         self._bytes[query_id] = found.get(query_id, 0)
         took = now_ms() - started
-        self._due[query_id] = now_ms() + max(_LOOK_MS, took * _LOOK_SHARE)
+        self._due[query_id] = now_ms() + max(_MEASURE_MS, took * _LOOK_SHARE)

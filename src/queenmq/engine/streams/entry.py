@@ -24,7 +24,7 @@ def pair_key(query_id: UUID, partition_id: UUID) -> Key:
 
 
 def pair_of(key: Key) -> tuple[UUID, UUID] | None:
-    """Return the query and partition of a key; None if it is a key of something else."""
+    """Return the query and partition of a key, or None if it is a key of something else."""
     partition_id, what = key
     return (UUID(what[1:]), partition_id) if what.startswith(_QUERY) else None
 

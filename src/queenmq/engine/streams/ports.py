@@ -1,4 +1,4 @@
-"""What streams need of a store."""
+"""The store that streams need."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ class CycleStore(Protocol):
 
     async def measure_state(self, query_ids: Sequence[UUID]) -> dict[UUID, int]:
         """Return the bytes of state that each query has."""
+
+    async def is_last_cycle(self, query_id: UUID, partition_id: UUID, digest: UUID) -> bool:
+        """Return whether the last cycle of the pair was this one."""
 
     async def note_errors(self, errors: Mapping[UUID, str]) -> None:
         """Remember the last error of each query."""

@@ -1,4 +1,4 @@
-"""What streams work on: cycles, and what the store answers. Plain values."""
+"""The values of streams: cycles, and the store's answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.requests import AckItem, PartitionRef, PushItems, PushOutcome
 
 
@@ -36,6 +37,12 @@ class CycleItems:
     #: Of everything above: a cycle that is sent again is known by it.
     digest: UUID
 
+    @property
+    def seed(self) -> UUID | None:
+        """What ids that are made up for it begin from; None for one that may be meant twice."""
+        has_lease = self.ack is not None and self.ack.lease_id is not None
+        return self.digest if has_lease else None
+
 
 class CycleCall(NamedTuple):
     """Cycles of one or more clients for one call, and the partitions of their pushes."""
@@ -45,13 +52,13 @@ class CycleCall(NamedTuple):
 
 
 class CycleRow(NamedTuple):
-    """What the store says of one cycle; see commit_cycles."""
+    """The store's answer about one cycle. See commit_cycles."""
 
     error: str | None
     is_repeat: bool
     queue_name: str | None
     message_ids: Sequence[str | None] | None
-    outcomes: str | None
+    outcomes: Sequence[ItemOutcome] | None
     positions: Sequence[int | None] | None
     lease_released: bool | None
     dlq: bool | None

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from queenmq.engine.ack.service import Freed
-from queenmq.engine.calls.laned_calls import LanedCalls, fail_all
+from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.ports import MessageStore
+from queenmq.engine.push.sealing import NO_KEYS, Sealing
 from queenmq.engine.requests import PartitionKey, PartitionRef, PushOutcome
 from queenmq.engine.streams.budget import StateBudget
 from queenmq.engine.streams.entry import PUSHES, CycleEntry, Key, pair_key, pair_of, split_rounds
@@ -15,7 +17,6 @@ from queenmq.engine.streams.error_notes import ErrorNotes
 from queenmq.engine.streams.ports import CycleStore
 from queenmq.engine.streams.reads import StateReads
 from queenmq.engine.streams.requests import CycleCall, CycleItems, CycleOutcome, CycleRow
-from queenmq.engine.transactions import overtaking
 from queenmq.errors import (
     OperationQueueFull,
     Overloaded,
@@ -51,7 +52,8 @@ class CycleService:
         on_pushed: Callable[[Iterable[PartitionRef]], None],
         on_queued: Callable[[int], None],
         on_freed: Freed,
-        is_spooling: Callable[[], bool] = lambda: False,
+        check_order: Callable[[str], None] = lambda _: None,
+        sealing: Sealing = NO_KEYS,
         registry: Registry | None = None,
     ) -> None:
         self._store = store
@@ -59,7 +61,8 @@ class CycleService:
         self._catalogue = catalogue
         self._wait_ms = wait_ms
         self._queue_max = queue_max
-        self._is_spooling = is_spooling
+        self._check_order = check_order
+        self._sealing = sealing
         self._on_pushed = on_pushed
         self._on_queued = on_queued
         self._on_freed = on_freed
@@ -68,10 +71,9 @@ class CycleService:
         #: Reads of state.
         self.reads = StateReads(store)
         self._waiting = 0
-        #: Cycles committed and messages stored so far.
-        self.cycles = 0
+        #: Messages stored so far.
         self.messages = 0
-        self._calls: LanedCalls[CycleEntry] = LanedCalls(
+        self._calls: BatchedCalls[CycleEntry] = BatchedCalls(
             "cycle",
             self._run,
             self._find_busy,
@@ -94,13 +96,14 @@ class CycleService:
                 depth=self._waiting,
                 bound="cycles_waiting",
             )
-        if cycle.pushes.keys and self._is_spooling():
-            raise overtaking("cycle")
+        if cycle.pushes.keys:
+            self._check_order("cycle")
         self._waiting += 1
         try:
             if any(op.value is not None for op in cycle.ops):
-                await self._budget.check(cycle.query_id)
+                await self._check_budget(cycle)
             refs = await self._catalogue.ensure(cycle.pushes.keys) if cycle.pushes.keys else []
+            self._sealing.fit(cycle.pushes, refs, seed=cycle.seed)
             entry = CycleEntry(cycle, refs, wait_ms=self._wait_ms)
             self._calls.add(entry)
             return await entry.future
@@ -109,6 +112,15 @@ class CycleService:
             raise
         finally:
             self._waiting -= 1
+
+    async def _check_budget(self, cycle: CycleItems) -> None:
+        """Refuse a cycle whose query has too much state, unless it is one that is committed."""
+        try:
+            await self._budget.check(cycle.query_id)
+        except TransactionRefused:
+            place = (cycle.query_id, cycle.partition_id, cycle.digest)
+            if not await self._store.is_last_cycle(*place):
+                raise
 
     async def drain(self) -> None:
         """Wait until every cycle has its answer."""
@@ -144,14 +156,14 @@ class CycleService:
         except PartitionBusy:
             raise
         except PartitionGone:
-            await self._look_up_again(entries)
+            await self._retarget(entries)
         except (TransactionRefused, StorageRejected, OperationQueueFull) as error:
             await self._run_apart(entries, error, lock_timeout_ms)
         except QueenError as error:
             fail_all(entries, error)
         else:
             for entry, row in zip(entries, rows, strict=True):
-                self._settle(entry, row)
+                self._answer(entry, row)
 
     async def _run_apart(
         self, entries: list[CycleEntry], error: QueenError, lock_timeout_ms: int
@@ -163,7 +175,7 @@ class CycleService:
             for entry in entries:
                 await self._run_round([entry], lock_timeout_ms)
 
-    async def _look_up_again(self, entries: list[CycleEntry]) -> None:
+    async def _retarget(self, entries: list[CycleEntry]) -> None:
         """Aim cycles anew whose sink partitions were deleted, and put them back."""
         self._catalogue.forget(key for one in entries for key in one.cycle.pushes.keys)
         aimed = []
@@ -176,6 +188,7 @@ class CycleService:
                     )
                     raise StorageUnavailable(text, public=text)
                 refs = await self._catalogue.ensure(entry.cycle.pushes.keys)
+                self._sealing.fit(entry.cycle.pushes, refs, seed=entry.cycle.seed)
             except QueenError as error:
                 entry.fail(error)
             else:
@@ -184,22 +197,21 @@ class CycleService:
                 aimed.append(entry)
         self._calls.put_back(aimed)
 
-    def _settle(self, entry: CycleEntry, row: CycleRow) -> None:
+    def _answer(self, entry: CycleEntry, row: CycleRow) -> None:
         if row.error is not None:
             entry.fail(TransactionRefused(row.error))
             return
-        ids, outcomes = row.message_ids or (), row.outcomes or ""
+        ids, outcomes = row.message_ids or (), row.outcomes or ()
         positions = row.positions if row.positions and any(row.positions) else None
         pushed = PushOutcome(entry.refs, ids, outcomes, positions)
         if not row.is_repeat:
-            self._tell(entry, row, pushed)
+            self._notify(entry, row, pushed)
         if not entry.future.done():
             entry.future.set_result(CycleOutcome(row, pushed))
 
-    def _tell(self, entry: CycleEntry, row: CycleRow, pushed: PushOutcome) -> None:
+    def _notify(self, entry: CycleEntry, row: CycleRow, pushed: PushOutcome) -> None:
         cycle = entry.cycle
-        self.cycles += 1
-        self.messages += pushed.outcomes.count("q")
+        self.messages += pushed.outcomes.count(ItemOutcome.STORED)
         self._budget.grew(cycle.query_id, row.state_bytes)
         if queued := pushed.queued_ids:
             self._on_queued(len(queued))

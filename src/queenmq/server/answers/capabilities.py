@@ -21,7 +21,7 @@ NAMES = ("push", *_CALLS)
 
 
 class Capability(NamedTuple):
-    """What becomes of one kind of request."""
+    """The state of one kind of request."""
 
     #: Of pushes: `stored`, `spooled` or `refused`. Of others: `served`, `paused` or `refused`.
     status: str
@@ -31,7 +31,7 @@ class Capability(NamedTuple):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether such requests are worth sending here."""
+        """Return whether such requests are worth sending here."""
         return self.status != "refused"
 
 
@@ -70,7 +70,7 @@ def _judge_push(now: Circumstances, now_ms: float) -> Capability:
     trouble = now.outage or _trouble_of_pushes(now)
     is_spooling = trouble is not None or now.is_push_paused or now.spooled > 0
     if not is_spooling:
-        # A fault keeps no push out of the database for the spool: it is told to the caller.
+        # A fault keeps no push out of the database for the spool: it is reported to the caller.
         failure = now.failures.get(OperationType.PUSH)
         is_fault = failure is not None and failure.reason == "fault"
         if failure is not None and is_fault and now_ms - failure.at_ms < _FAILURE_MS:
@@ -84,7 +84,7 @@ def _judge_push(now: Circumstances, now_ms: float) -> Capability:
 
 
 def _trouble_of_pushes(now: Circumstances) -> str | None:
-    """Why what is on disk does not get into the database."""
+    """Return why what is on disk does not get into the database."""
     if not now.spooled or now.is_push_paused:
         return None
     if now.drain_trouble is not None:

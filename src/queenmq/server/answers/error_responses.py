@@ -8,7 +8,7 @@ from queenmq import errors, wire
 
 
 class ErrorRow(NamedTuple):
-    """How one kind of error is answered."""
+    """The answer to one kind of error."""
 
     kind: type[errors.QueenError]
     status: int
@@ -25,11 +25,14 @@ ERRORS = (
     ErrorRow(errors.Forbidden, 403, "forbidden"),
     ErrorRow(errors.LeaseLost, 409, "lease_lost"),
     ErrorRow(errors.Conflict, 409, "conflict"),
+    ErrorRow(errors.KeyReused, 422, "idempotency_key_reused"),
     ErrorRow(errors.StorageRejected, 400, "data_rejected"),
     ErrorRow(errors.OperationQueueFull, 429, "operation_queue_full"),
     ErrorRow(errors.SpoolFull, 429, "spool_full"),
     ErrorRow(errors.Overloaded, 429, "overloaded"),
     ErrorRow(errors.PartitionBusy, 503, "partition_busy"),
+    ErrorRow(errors.EncryptionKeyMissing, 503, "encryption_key_missing"),
+    ErrorRow(errors.DecryptionFailed, 503, "decryption_failed"),
     ErrorRow(errors.StorageFault, 503, "database_fault"),
     ErrorRow(errors.StorageUnavailable, 503, "database_unavailable"),
     ErrorRow(errors.SpoolFailed, 503, "spool_failed"),
@@ -54,7 +57,7 @@ def status_of(error: errors.QueenError) -> int:
 
 
 def retry_after_s(error: errors.QueenError) -> int | None:
-    """Return seconds after which the caller should try again; None when that would not help."""
+    """Return seconds after which the caller should try again, or None when that would not help."""
     if isinstance(error, errors.Overloaded):
         return error.retry_after_s
     return _RETRY_AFTER_S if status_of(error) == 503 else None

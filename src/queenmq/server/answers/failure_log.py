@@ -1,6 +1,6 @@
 """Logs failing requests under an id that their answers show, without flooding.
 
-In an outage every request fails for the same reason. One line a second tells it all: failures with
+In an outage every request fails for the same reason. One line a second has it all: failures with
 the same text share that line and its id.
 """
 
@@ -28,14 +28,14 @@ class FailureLog:
         #: Of this interval, by the text of the error.
         self._ids: dict[str, str] = {}
         self._last_id = ""
-        self._untold = 0
+        self._unlogged = 0
 
     def note(self, error: Exception, path: str) -> str:
         """Log a request that failed. Return the id of the line that has the details."""
         if now_ms() >= self._until_ms:
             self._ids.clear()
             self._until_ms = now_ms() + _INTERVAL_MS
-        self._untold += 1
+        self._unlogged += 1
         text = str(error)[:_TEXT_MAX]
         known = self._ids.get(text)
         if known is not None:
@@ -47,8 +47,8 @@ class FailureLog:
             "event": "request_failed",
             "error_id": self._last_id,
             "path": path,
-            "failures": self._untold,
+            "failures": self._unlogged,
         }
         logger.warning("%s", text, extra=facts)
-        self._untold = 0
+        self._unlogged = 0
         return self._last_id

@@ -70,6 +70,7 @@ def queue_point(row: Row, minutes: int) -> wire.QueueOpsPoint:
         retried=row["retried"],
         dlq_count=row["dead_lettered"],
         transactions=row["transactions"],
+        partitions_deleted=row["partitions_deleted"],
         **lag_of([row]),
         push_per_second=per_second(row["push_messages"], minutes),
         pop_per_second=per_second(row["pop_messages"], minutes),

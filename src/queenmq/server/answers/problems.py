@@ -1,4 +1,4 @@
-"""What a broker cannot do, or has given up, although it serves. Pure.
+"""Lists what a broker cannot do, or has given up, although it serves. Pure.
 
 For /health, which anybody may read: no names, the log has them.
 """

@@ -21,5 +21,5 @@ async def read_request(request: Request, wanted: type[T], *, default: T | None =
 
 
 def json_answer(content: Any, status: int = 200) -> Response:
-    """A JSON answer."""
+    """Return a JSON answer."""
     return Response(wire.encode(content), status_code=status, media_type="application/json")

@@ -15,7 +15,7 @@ COUNTERS = wire.Counters.__struct_fields__
 
 
 class ProcessFacts(NamedTuple):
-    """What the process that answers knows of itself."""
+    """The facts of the process that answers."""
 
     hostname: str
     pid: int

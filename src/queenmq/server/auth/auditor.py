@@ -12,7 +12,7 @@ from queenmq.clock import now_ms
 from queenmq.errors import QueenError
 from queenmq.server.auth.gate import Gate
 from queenmq.server.edge.exchange import Exchange
-from queenmq.storage.stores.audit import AuditEntry
+from queenmq.storage.stores.access.audit import AuditEntry
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _DETAILS_MAX = 2_000
 
 
 class Log(Protocol):
-    """Where entries go."""
+    """The store of entries."""
 
     async def add(self, entry: AuditEntry) -> None: ...
 
@@ -48,7 +48,7 @@ class Auditor:
             facts = {"event": "audit_failed", "reason": str(error)}
             logger.warning("Could not store an entry of the audit log.", extra=facts)
 
-    def refused(self, exchange: Exchange, right: Right, status: int) -> None:
+    def log_refusal(self, exchange: Exchange, right: Right, status: int) -> None:
         """Log an attempt that was refused, one line a second. The table is for what was done."""
         self._unlogged += 1
         if now_ms() - self._refused_ms < _PAUSE_MS:

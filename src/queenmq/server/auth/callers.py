@@ -1,4 +1,4 @@
-"""Checks a request against its row of the rights table, and tells handlers who the caller is."""
+"""Checks a request against its row of the rights table, and gives handlers the caller."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class CheckedEndpoint:
             check_path(exchange, right, request.path_params)
         except Forbidden as error:
             if right.action is not None:
-                access.auditor.refused(exchange, right, status_of(error))
+                access.auditor.log_refusal(exchange, right, status_of(error))
             raise
         if right.reach is Reach.ID:
             await self._check_ids(request, exchange, access)
@@ -51,7 +51,7 @@ class CheckedEndpoint:
         finally:
             if exchange.identity.kind is Kind.STRANGER:
                 # A login that failed. Strangers must not be able to fill the table.
-                access.auditor.refused(exchange, right, status)
+                access.auditor.log_refusal(exchange, right, status)
             else:
                 await access.auditor.note(exchange, right, status)
 
@@ -60,5 +60,5 @@ class CheckedEndpoint:
             await access.reachable.check_ids(exchange.identity, request.path_params)
         except NotFound as error:
             if self.right.action is not None:
-                access.auditor.refused(exchange, self.right, status_of(error))
+                access.auditor.log_refusal(exchange, self.right, status_of(error))
             raise

@@ -34,14 +34,14 @@ _UNKNOWN_MAX = 10_000
 _LOOK_UPS_MAX = 4
 #: How often the last use of a token is written down.
 _NOTE_MS = 60_000
-_UNKNOWN_TOKEN = "The token is unknown, revoked or expired. Get a new one."
+_UNKNOWN_TOKEN = "The token is unknown, revoked or expired. Get a new one."  # noqa: S105 - words
 _PUBLIC = frozenset(
     key.partition(" ")[2].encode() for key, right in RIGHTS.items() if right.role is None
 )
 
 
 class TokenSource(Protocol):
-    """Where tokens are stored."""
+    """The store of tokens."""
 
     async def find(self, token_hash: bytes) -> StoredToken | None: ...
 
@@ -85,13 +85,13 @@ class Gate:
         self._look_ups = asyncio.Semaphore(_LOOK_UPS_MAX)
 
     def recall(self, head: Head, address: str) -> Identity | None:
-        """Return the caller if that takes no I/O; None when `identify` has to be asked."""
+        """Return the caller if that takes no I/O, or None when `identify` has to be asked."""
         if not self.is_on:
             return ANONYMOUS
         if head.path in self._open_paths:
             return VISITOR
         credential = find_credential(head)
-        if credential is None:
+        if credential is None or (credential.is_cookie and self._is_dead(credential)):
             return read_user(self.forward, head.headers, address) or stranger(REQUIRED)
         known = self._known.get(credential)
         if known is not None:
@@ -102,11 +102,26 @@ class Gate:
         # A probe of the health must not wait for the database, whatever token it carries.
         return stranger(REQUIRED) if head.path in _PUBLIC else None
 
-    async def identify(self, head: Head) -> Identity:
-        """Return the caller of a request whose credential is new."""
+    async def identify(self, head: Head, address: str) -> Identity:
+        """Return the caller of a request whose credential is new.
+
+        A browser sends its cookie until that expires, also when the session has ended long before.
+        So a cookie that is not good counts as none: who comes through a trusted proxy is known
+        without it.
+        """
         credential = find_credential(head)
         assert credential is not None
-        return await self.identify_credential(credential)
+        identity = await self.identify_credential(credential)
+        if identity.kind is Kind.STRANGER and credential.is_cookie:
+            return read_user(self.forward, head.headers, address) or identity
+        return identity
+
+    def _is_dead(self, credential: Credential) -> bool:
+        """Whether the token was looked for a moment ago and is not there."""
+        if not self._unknown or kind_of(credential.token) is None:
+            return False
+        looked_ms = self._unknown.get(hash_token(credential.token), float("-inf"))
+        return looked_ms > now_ms() - _UNKNOWN_MS
 
     async def identify_credential(self, credential: Credential) -> Identity:
         """Return whom a credential stands for; a stranger when it is not good."""

@@ -1,20 +1,21 @@
 """Keeps ids of other tenants out of reach.
 
-An id out of reach is answered like one that does not exist, so nobody learns which ids there are.
+An id out of reach is answered like one that does not exist, so callers cannot learn which ids
+exist.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from queenmq.auth.identity import Identity
-from queenmq.engine.requests import AckItem
+from queenmq.engine.requests import AckItem, CompletedLease
 from queenmq.errors import NotFound
 from queenmq.ids import parse_uuid
-from queenmq.server.requests.checks import shown
-from queenmq.storage.stores.owners import OwnerStore
+from queenmq.server.requests.checks import quote
+from queenmq.storage.stores.access.owners import OwnerStore
 
 T = TypeVar("T")
 #: The id of no partition and no lease.
@@ -38,7 +39,7 @@ class Reachable:
             if given is not None and not await self.has_partition(identity, given):
                 raise NotFound(
                     f"Message not found: partition {given} has no message"
-                    f" {shown(params.get('transaction_id', ''))}; check both ids"
+                    f" {quote(params.get('transaction_id', ''))}; check both ids"
                 )
         if "lease_id" in params:
             given = parse_uuid(params["lease_id"])
@@ -54,37 +55,47 @@ class Reachable:
                 )
 
     async def has_partition(self, identity: Identity, partition_id: UUID) -> bool:
-        """Whether a partition exists and is within the grants."""
+        """Return whether a partition exists and is within the grants."""
         if not identity.is_limited:
             return True
         queues = await self._owners.queues_of([partition_id])
         return partition_id in queues and identity.reaches(queues[partition_id])
 
     async def has_stream(self, identity: Identity, query_id: UUID) -> bool:
-        """Whether a stream exists and reads a queue within the grants."""
+        """Return whether a stream exists and reads a queue within the grants."""
         if not identity.is_limited:
             return True
         queue = await self._owners.queue_of_stream(query_id)
         return queue is not None and identity.reaches(queue)
 
     async def has_lease(self, identity: Identity, lease_id: UUID) -> bool:
-        """Whether a lease exists and covers only queues within the grants."""
+        """Return whether a lease exists and covers only queues within the grants."""
         return await self.hide_leases(identity, [lease_id]) == [lease_id]
 
     async def _has_operation(self, identity: Identity, operation_id: UUID) -> bool:
         queue = await self._owners.queue_of_operation(operation_id)
         return queue is not None and identity.reaches(queue)
 
-    async def hide_acks(self, identity: Identity, items: Sequence[AckItem]) -> list[AckItem]:
+    @overload
+    async def hide_acks(self, identity: Identity, acks: list[AckItem]) -> list[AckItem]: ...
+
+    @overload
+    async def hide_acks(
+        self, identity: Identity, acks: list[CompletedLease]
+    ) -> list[CompletedLease]: ...
+
+    async def hide_acks(
+        self, identity: Identity, acks: list[AckItem] | list[CompletedLease]
+    ) -> list[Any]:
         """Return the acks, those out of reach aimed at a partition that does not exist."""
         if not identity.is_limited:
-            return list(items)
-        queues = await self._owners.queues_of({item.partition_id for item in items})
+            return list(acks)
+        queues = await self._owners.queues_of({ack.partition_id for ack in acks})
         return [
-            item
-            if item.partition_id in queues and identity.reaches(queues[item.partition_id])
-            else item._replace(partition_id=NOWHERE)
-            for item in items
+            ack
+            if ack.partition_id in queues and identity.reaches(queues[ack.partition_id])
+            else ack._replace(partition_id=NOWHERE)
+            for ack in acks
         ]
 
     async def hide_leases(self, identity: Identity, leases: Sequence[UUID]) -> list[UUID]:
@@ -121,5 +132,5 @@ async def list_within(
 
 
 def is_within(identity: Identity, queue: str) -> bool:
-    """Whether a row of a list is within the caller's reach."""
+    """Return whether a row of a list is within the caller's reach."""
     return not identity.is_limited or identity.reaches(queue)

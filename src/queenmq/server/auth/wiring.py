@@ -23,15 +23,15 @@ from queenmq.server.routes.access.sessions import SessionRoutes
 from queenmq.server.routes.access.tokens import TokenRoutes
 from queenmq.settings import Settings
 from queenmq.storage.connection.database import Database
-from queenmq.storage.stores.audit import AuditStore
-from queenmq.storage.stores.owners import OwnerStore
-from queenmq.storage.stores.tokens import TokenStore
+from queenmq.storage.stores.access.audit import AuditStore
+from queenmq.storage.stores.access.owners import OwnerStore
+from queenmq.storage.stores.access.tokens import TokenStore
 
 logger = logging.getLogger(__name__)
 
 
 class Access(NamedTuple):
-    """What the application needs to check, serve and write down."""
+    """The parts of access control that the application needs."""
 
     gate: Gate
     auditor: Auditor
@@ -153,7 +153,8 @@ def _key_set_url(settings: Settings) -> str | None:
         return None
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingsError(f"jwt_jwks_url {url!r} is not a URL; use https://host/path")
+        # Not the value: it may hold a password.
+        raise SettingsError("jwt_jwks_url is not a URL; use https://host/path")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         facts = {"event": "jwks_in_clear"}
         logger.warning("jwt_jwks_url is not https: the network can replace the keys.", extra=facts)

@@ -64,6 +64,11 @@ def encode_answer(
     return b"".join(parts)
 
 
+def is_encoded(headers: Headers | None) -> bool:
+    """Whether the body of these headers is compressed already."""
+    return headers is not None and any(name == b"content-encoding" for name, _ in headers)
+
+
 def encode_refusal(error: Refused) -> bytes:
     """Return the answer to a refused request. It is the last of its connection."""
     headers = [*JSON_HEADERS]

@@ -18,7 +18,7 @@ AsgiApp = Callable[
     Awaitable[None],
 ]
 
-#: Of every page: it runs no script but ours, stands in no frame, and tells nobody where it was.
+#: Of every page: it runs no script but ours, stands in no frame, and does not reveal its address.
 _HTML_HEADERS = (
     (
         b"content-security-policy",
@@ -77,7 +77,7 @@ async def run_asgi(app: AsgiApp, exchange: Exchange) -> None:
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": head.version,
         "method": head.method,
-        "scheme": "http",
+        "scheme": exchange.scheme,
         "path": unquote_to_bytes(head.path).decode("utf-8", "surrogateescape"),
         "raw_path": head.path,
         "query_string": head.query,

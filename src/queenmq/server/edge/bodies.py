@@ -10,11 +10,11 @@ class IncomingBody(Protocol):
 
     @property
     def held(self) -> int:
-        """How many bytes of the body have arrived."""
+        """Return how many bytes of the body have arrived."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing."""
+        """Return whether nothing is missing."""
 
     def feed(self, data: bytes) -> bytes:
         """Take what belongs to the body and return the rest."""

@@ -44,7 +44,7 @@ class ChunkedBody:
 
     @property
     def held(self) -> int:
-        """How many bytes of the body have arrived."""
+        """Return how many bytes of the body have arrived."""
         return len(self._body)
 
     @property

@@ -14,6 +14,7 @@ from queenmq.server.edge.answers import (
     encode_answer,
     encode_json,
     encode_refusal,
+    is_encoded,
 )
 from queenmq.server.edge.encodings import decode_body, decode_soon, encode_gzip
 from queenmq.server.edge.exchange import Exchange
@@ -74,7 +75,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        # `pause_writing` then tells of every answer that the client has not taken at once.
+        # `pause_writing` then reports every answer that the client has not taken at once.
         self._transport.set_write_buffer_limits(high=0)
         peer = transport.get_extra_info("peername")
         self.address = peer[0] if peer else ""
@@ -118,7 +119,9 @@ class Connection(asyncio.Protocol):
             self.refuse(error)
 
     def eof_received(self) -> bool | None:
-        """The client has closed its side, which is how clients leave. The transport closes ours."""
+        """Let the transport close our side when the client has closed its own, which is how clients
+        leave.
+        """
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -131,7 +134,7 @@ class Connection(asyncio.Protocol):
         self._exchange = self._unread = None
 
     def pause_writing(self) -> None:
-        """The client does not read its answers, so nothing more of it is read."""
+        """Stop reading, because the client does not read its answers."""
         self.unread_since_s = self._edge.crowd.now_s
         self._pause_reading()
 
@@ -195,9 +198,9 @@ class Connection(asyncio.Protocol):
         decoding = asyncio.get_running_loop().run_in_executor(
             self._edge.threads, decode_body, head, body, limit
         )
-        decoding.add_done_callback(functools.partial(self._decoded, len(body)))
+        decoding.add_done_callback(functools.partial(self._finish_decoding, len(body)))
 
-    def _decoded(self, encoded_bytes: int, decoding: asyncio.Future[bytes]) -> None:
+    def _finish_decoding(self, encoded_bytes: int, decoding: asyncio.Future[bytes]) -> None:
         """Hand over the request whose body a thread has decoded, or refuse it."""
         self._edge.crowd.body_bytes -= encoded_bytes
         if decoding.cancelled():
@@ -215,7 +218,9 @@ class Connection(asyncio.Protocol):
         except Refused as refusal:
             self.refuse(refusal)
         except Exception:
-            logger.exception("a body was not decoded", extra={"event": "defect"})
+            logger.exception(
+                "Decoding a request body failed unexpectedly.", extra={"event": "defect"}
+            )
             self.abort()
         else:
             self._begin(body, self._intake.ahead)
@@ -249,7 +254,9 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _has_room(self) -> bool:
-        """Whether more may be read now: always what belongs to the request that is coming in."""
+        """Return whether more may be read now: always what belongs to the request that is coming
+        in.
+        """
         if self.unread_since_s is not None or self.state in (State.CLOSING, State.CLOSED):
             return False
         return self.state in (State.HEAD, State.BODY) or len(self._intake.ahead) <= _AHEAD_BYTES_MAX
@@ -278,7 +285,8 @@ class Connection(asyncio.Protocol):
         if self.is_reading_paused and self.has_hung_up:
             self.abort()
             return
-        if exchange.head.accepts_gzip and len(body) >= self._edge.gzip_bytes_min:
+        is_worth_it = exchange.head.accepts_gzip and len(body) >= self._edge.gzip_bytes_min
+        if is_worth_it and not is_encoded(headers):
             self._send_compressed(exchange, status, body, headers)
         else:
             self._finish(exchange, status, body, headers)
@@ -370,18 +378,23 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
 
     @property
+    def scheme(self) -> str:
+        """What requests come by: http or https."""
+        return self._edge.scheme
+
+    @property
     def body_bytes(self) -> int:
-        """How much of a body has arrived."""
+        """Return how much of a body has arrived."""
         return self._intake.body_bytes
 
     @property
     def unsent_bytes(self) -> int:
-        """How much of its answers the client has not taken yet."""
+        """Return how much of its answers the client has not taken yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
     def has_hung_up(self) -> bool:
-        """Whether the client has closed its side behind bytes that are not read yet."""
+        """Return whether the client has closed its side behind bytes that are not read yet."""
         if not self.is_reading_paused or self._transport is None:
             return False
         return has_peer_closed(self._transport)

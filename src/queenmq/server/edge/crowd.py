@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CrowdLimits:
-    """What connections may take; the settings page explains each."""
+    """The limits of connections. The settings page explains each."""
 
     connections_max: int
     per_address_max: int
@@ -44,7 +44,7 @@ class CrowdLimits:
 
 
 class Member(Protocol):
-    """What the crowd needs of a connection."""
+    """The interface of a connection for the crowd."""
 
     address: str
     state: State
@@ -198,7 +198,9 @@ class Crowd:
                 try:
                     self._judge(member)
                 except Exception:
-                    logger.exception("a connection broke", extra={"event": "defect"})
+                    logger.exception(
+                        "Handling a connection failed unexpectedly.", extra={"event": "defect"}
+                    )
                     member.abort()
 
     def _judge(self, member: Member) -> None:

@@ -7,7 +7,7 @@ import zlib
 
 import zstandard
 
-from queenmq.server.edge.head import Head, too_large
+from queenmq.server.edge.head import Head, refuse_body
 from queenmq.server.edge.refusal import Refused
 
 #: Window bits of zlib: those of gzip, and those of deflate as HTTP means it (RFC 9110, 8.4.1.2).
@@ -34,13 +34,13 @@ def decode_body(head: Head, body: bytes, bytes_max: int) -> bytes:
         elif bits := _WINDOW_BITS.get(coding):
             decoded, is_whole = _decode_zlib(body, bits, bytes_max)
         else:
-            raise _unsupported(coding)
+            raise _refuse_coding(coding)
     except (zlib.error, zstandard.ZstdError) as error:
         raise Refused(
             400, f"The body is not valid {coding.decode('ascii')}: {error}. Compress it again."
         ) from error
     if len(decoded) > bytes_max:
-        raise too_large(bytes_max)
+        raise refuse_body(bytes_max)
     if not is_whole:
         raise Refused(
             400, f"The body is not one complete {coding.decode('ascii')} stream. Send it whole."
@@ -63,7 +63,7 @@ def decode_soon(head: Head, body: bytes, bytes_max: int) -> bytes | None:
         raise
 
 
-def _unsupported(coding: bytes) -> Refused:
+def _refuse_coding(coding: bytes) -> Refused:
     shown = coding[:60].decode("latin-1")
     return Refused(415, f"Content-Encoding {shown!r} is not supported. Use gzip, deflate or zstd.")
 

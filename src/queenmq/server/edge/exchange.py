@@ -20,9 +20,13 @@ _GIVEN_UP = (
 
 
 class Sender(Protocol):
-    """What an exchange needs of its connection."""
+    """The interface of a connection for an exchange."""
 
     address: str
+
+    #: http or https.
+    @property
+    def scheme(self) -> str: ...
 
     def send(self, exchange: Exchange, status: int, body: bytes, headers: Headers | None) -> None:
         """Send the answer. `None` for headers is a plain JSON answer."""
@@ -76,8 +80,13 @@ class Exchange:
 
     @property
     def address(self) -> str:
-        """The client's address."""
+        """Return the client's address."""
         return self._sender.address
+
+    @property
+    def scheme(self) -> str:
+        """What the request came by: http or https."""
+        return self._sender.scheme
 
     def answer(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
         """Send the answer; JSON unless headers are given."""
@@ -89,21 +98,21 @@ class Exchange:
 
     def follow(self, future: asyncio.Future[T], finish: Callable[[T], None]) -> None:
         """Call `finish` with the result of the future, or answer with its error."""
-        future.add_done_callback(functools.partial(self.settle, finish))
+        future.add_done_callback(functools.partial(self.complete, finish))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Work on the request in a task, for what has to wait more than once."""
         self.task = asyncio.get_running_loop().create_task(work)
-        self.task.add_done_callback(functools.partial(self.settle, _ignore))
+        self.task.add_done_callback(functools.partial(self.complete, _ignore))
 
     def leave(self) -> None:
-        """Note that the client is gone, and tell who works for it."""
+        """Note that the client is gone, and notify the handler."""
         self.has_left = True
         on_left, self.on_left = self.on_left, None
         if on_left is not None:
             on_left()
 
-    def settle(self, finish: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
+    def complete(self, finish: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
         """Call `finish` with the result of a future that is done, or answer with its error."""
         if future.cancelled():
             self.answer(503, _GIVEN_UP)

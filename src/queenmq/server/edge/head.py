@@ -31,7 +31,7 @@ _ABSOLUTE = re.compile(rb"^https?://([^/?#]*)([^#]*)$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class HeadLimits:
-    """How large a head may be; the settings page explains each."""
+    """The limits of a head. The settings page explains each."""
 
     bytes_max: int
     line_bytes_max: int
@@ -64,7 +64,7 @@ class Head:
 
     @property
     def is_plain(self) -> bool:
-        """Whether answers to it need nothing but their body."""
+        """Return whether answers to it need nothing but their body."""
         return not self.extra and self.method != "HEAD"
 
     def get(self, name: bytes) -> bytes | None:
@@ -74,7 +74,7 @@ class Head:
 
 
 class _Collector:
-    """What llhttp finds in a head."""
+    """Collects the findings of llhttp in a head."""
 
     def __init__(self) -> None:
         self.url = b""
@@ -102,7 +102,7 @@ def parse_head(data: bytes, limits: HeadLimits) -> Head:
         # The client offers another protocol; the answer in this one declines it.
         pass
     except httptools.HttpParserError as error:
-        raise _malformed(data, error) from error
+        raise _refuse_malformed(data, error) from error
     if b" HTTP/" not in data.partition(b"\r\n")[0]:
         # llhttp knows RTSP and ICE as well.
         raise Refused(400, "The request line does not end with an HTTP version. Use HTTP/1.1.")
@@ -129,7 +129,7 @@ def parse_head(data: bytes, limits: HeadLimits) -> Head:
     )
 
 
-def _malformed(data: bytes, error: httptools.HttpParserError) -> Refused:
+def _refuse_malformed(data: bytes, error: httptools.HttpParserError) -> Refused:
     if data.startswith(b"PRI * HTTP/2.0"):
         return Refused(505, "This server speaks HTTP/1.1, not HTTP/2. Use HTTP/1.1.")
     if isinstance(error, httptools.HttpParserInvalidMethodError):
@@ -203,11 +203,11 @@ def _body_length(headers: list[tuple[bytes, bytes]], version: str, limits: HeadL
     # llhttp has refused a second Content-Length and whatever is not a number.
     length = next((int(value) for name, value in headers if name == b"content-length"), 0)
     if length > limits.body_bytes_max:
-        raise too_large(limits.body_bytes_max)
+        raise refuse_body(limits.body_bytes_max)
     return length
 
 
-def too_large(bytes_max: int) -> Refused:
+def refuse_body(bytes_max: int) -> Refused:
     """Return the refusal of a body that is larger than that."""
     return Refused(413, f"The body is larger than {bytes_max} bytes. Send fewer items per request.")
 
@@ -248,7 +248,7 @@ def _is_gzip_accepted(headers: list[tuple[bytes, bytes]]) -> bool:
 def check_unfinished(data: bytes | bytearray, limits: HeadLimits) -> None:
     """Raise Refused when these bytes, however they go on, will not be a head."""
     if len(data) > limits.bytes_max:
-        raise too_large_head(limits)
+        raise refuse_head(limits)
     first_line, found, _ = bytes(data[:9_000]).partition(b"\n")
     if found and not first_line.rstrip(b"\r").endswith((b"HTTP/1.1", b"HTTP/1.0")):
         raise Refused(400, "The request line does not end with an HTTP version. Use HTTP/1.1.")
@@ -259,7 +259,7 @@ def check_unfinished(data: bytes | bytearray, limits: HeadLimits) -> None:
         raise Refused(400, "The head has lines that end without CR. End lines with CR LF.")
 
 
-def too_large_head(limits: HeadLimits) -> Refused:
+def refuse_head(limits: HeadLimits) -> Refused:
     """Return the refusal of a head that is larger than allowed."""
     return Refused(
         431, f"The head has more than {limits.bytes_max} bytes. Shorten URL and headers."

@@ -10,14 +10,16 @@ from queenmq.server.edge.head import (
     Head,
     HeadReader,
     check_unfinished,
-    too_large_head,
+    refuse_head,
 )
 
 _END_OF_HEAD = b"\r\n\r\n"
 
 
 class Intake:
-    """What has arrived of a request, and what was read beyond it. All of it may raise Refused."""
+    """The part of a request that has arrived, and the bytes beyond it. All methods may raise
+    Refused.
+    """
 
     __slots__ = ("_body", "_crowd", "_reader", "_searched", "ahead", "body_bytes", "head")
 
@@ -55,7 +57,7 @@ class Intake:
         self._searched = 0
         self.ahead = b""
         if end > limits.bytes_max:
-            raise too_large_head(limits)
+            raise refuse_head(limits)
         self.head = self._reader.read(bytes(data[:end]))
         return bytes(data[end:]) if end < len(data) else b""
 
@@ -69,7 +71,7 @@ class Intake:
         )
 
     def read_body(self, data: bytes) -> tuple[bytes, bytes] | None:
-        """Return the body and what follows it; None while it is not complete."""
+        """Return the body and what follows it, or None while it is not complete."""
         body = self._body
         assert body is not None
         rest = body.feed(bytes(self.ahead) + data if self.ahead else data)

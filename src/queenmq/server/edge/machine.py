@@ -19,7 +19,7 @@ import enum
 
 
 class State(enum.Enum):
-    """Where a connection is."""
+    """The state of a connection."""
 
     #: No byte of a request has arrived.
     IDLE = "idle"
@@ -40,7 +40,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What happens to a connection."""
+    """An event of a connection."""
 
     #: The first byte of a request arrived.
     BYTE = "byte"

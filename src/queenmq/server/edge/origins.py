@@ -1,7 +1,7 @@
 """Pure: which web pages may talk to this server through a visitor's browser.
 
 A browser sends what any page asks it to, to any address it can reach, 127.0.0.1 included. What it
-adds tells where a request comes from: `Origin`, `Sec-Fetch-Site`, and with DNS rebinding the `Host`
+adds says where a request comes from: `Origin`, `Sec-Fetch-Site`, and with DNS rebinding the `Host`
 that the page believes to talk to. Programs that are no browsers send none of these.
 """
 
@@ -54,7 +54,7 @@ def make_judge(rules: OriginRules) -> Callable[[Head], tuple[tuple[bytes, bytes]
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches a server that listens there."""
+    """Return whether only this machine reaches a server that listens there."""
     if address == "localhost":
         return True
     try:
@@ -86,7 +86,9 @@ def _is_same(origin: str, host: str) -> bool:
 
 
 def _is_visit(head: Head) -> bool:
-    """Whether somebody followed a link: it reads a page, and the page it came from sees nothing."""
+    """Return whether the request follows a link: it reads a page, and the page it came from sees
+    nothing.
+    """
     return (
         head.method in ("GET", "HEAD")
         and head.get(b"sec-fetch-mode") == b"navigate"

@@ -1,4 +1,4 @@
-"""Whether the other side of a connection is still there, asked without reading."""
+"""Checks without reading whether the peer of a connection is still there."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import asyncio
 import socket
 import sys
 
-#: Linux tells the state of a TCP connection in the first byte of this.
+#: Linux has the state of a TCP connection in the first byte of this.
 _TCP_INFO: int | None = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
 _TCP_ESTABLISHED = 1
 
 
 def has_peer_closed(transport: asyncio.Transport) -> bool:
-    """Whether the peer is known to have closed its side, also behind bytes that nobody has read.
+    """Return whether the peer is known to have closed its side, also behind bytes that the broker
+    has not read.
 
-    On systems that do not tell, no peer is known to have done so.
+    On other systems no peer is known to have done so.
     """
     sock = transport.get_extra_info("socket")
     if sock is None or _TCP_INFO is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 from queenmq.server.edge.connection import Connection
 from queenmq.server.edge.shared import Edge
@@ -12,8 +13,15 @@ from queenmq.server.edge.shared import Edge
 class EdgeServer:
     """The listening side of the edge."""
 
-    def __init__(self, edge: Edge, *, backlog: int) -> None:
+    def __init__(
+        self,
+        edge: Edge,
+        *,
+        backlog: int,
+        make: Callable[[], asyncio.Protocol] | None = None,
+    ) -> None:
         self._edge = edge
+        self._make = make or (lambda: Connection(edge))
         self._backlog = backlog
         self._listener: asyncio.Server | None = None
 
@@ -21,7 +29,7 @@ class EdgeServer:
         """Accept connections."""
         self._edge.crowd.start()
         self._listener = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._edge), sock=sock, backlog=self._backlog
+            self._make, sock=sock, backlog=self._backlog
         )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What all connections of a process share."""
+"""The state that all connections of a process share."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ class Edge:
     on_error: Callable[[Exchange, BaseException], None]
     #: Answers below this size are not compressed.
     gzip_bytes_min: int
+    #: What requests come by: http or https.
+    scheme: str = "http"
     #: Told of every answer and its status, and of every refusal.
     on_answer: Callable[[Exchange, int], None] = lambda _exchange, _status: None
     on_refusal: Callable[[Refused], None] = lambda _error: None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from queenmq.metrics.text import Sample, Told, gauge
-from queenmq.storage.stores.metrics import PostgresFacts
+from queenmq.metrics.text import MetricFamily, Sample, gauge
+from queenmq.storage.stores.observation.metrics import PostgresFacts
 
-#: The label of all queues that are not told apart.
+#: The label of all queues that are not told apart. A queue of that name has one more underscore.
 OTHERS = "_other"
+_LIKE_OTHERS = re.compile("_+other")
 #: Totals of all brokers, by their names in the database.
 CLUSTER = {
     "push_requests": "Push requests.",
@@ -21,6 +23,7 @@ CLUSTER = {
     "transactions": "Transactions by queue that they push to.",
     "dlq": "Messages that acks have made dead letters.",
     "db_errors": "Requests that failed because of the database.",
+    "leases_expired": "Leases that ran out, counted when their partition is taken over.",
 }
 _ACK_RESULTS = {"success": "ack_success", "failed": "ack_failed"}
 _QUEUE_GAUGES = {
@@ -68,21 +71,21 @@ _SERVER_COUNTERS = {
 Row = Any
 
 
-def cluster_families(totals: Mapping[str, int]) -> Iterable[Told]:
+def cluster_families(totals: Mapping[str, int]) -> Iterable[MetricFamily]:
     """Tell what all brokers have counted, up to their last minute."""
     scope = {"scope": "cluster"}
     for name, text in CLUSTER.items():
-        yield Told(
+        yield MetricFamily(
             f"queen_cluster_{name}", text, "counter", [Sample("", scope, totals.get(name, 0))]
         )
     results = [
         Sample("", {**scope, "result": result}, totals.get(name, 0))
         for result, name in _ACK_RESULTS.items()
     ]
-    yield Told("queen_cluster_ack", "Messages acked, by result.", "counter", results)
+    yield MetricFamily("queen_cluster_ack", "Messages acked, by result.", "counter", results)
 
 
-def queue_families(rows: Sequence[Row]) -> Iterable[Told]:
+def queue_families(rows: Sequence[Row]) -> Iterable[MetricFamily]:
     """Tell the queues with the most to do, and all others as one."""
     for name, (column, text) in _QUEUE_GAUGES.items():
         yield _by_queue(name, text, rows, column)
@@ -90,7 +93,7 @@ def queue_families(rows: Sequence[Row]) -> Iterable[Told]:
     yield gauge("queen_dlq_depth", "Dead letters of all queues.", dead)
 
 
-def group_families(rows: Sequence[Row]) -> Iterable[Told]:
+def group_families(rows: Sequence[Row]) -> Iterable[MetricFamily]:
     """Tell how far groups are behind."""
     for name, column, text in (
         ("queen_group_lag_messages", "messages", "Messages after the group's position."),
@@ -100,12 +103,12 @@ def group_families(rows: Sequence[Row]) -> Iterable[Told]:
             Sample("", {"queue": _name(row["queue"]), "group": _name(row["group"])}, row[column])
             for row in rows
         ]
-        yield Told(name, text, "gauge", samples)
+        yield MetricFamily(name, text, "gauge", samples)
     oldest: dict[str, float] = {}
     for row in rows:
         queue = _name(row["queue"])
         oldest[queue] = max(oldest.get(queue, 0.0), row["seconds"])
-    yield Told(
+    yield MetricFamily(
         "queen_queue_oldest_seconds",
         "Age of the oldest message that some group has not passed.",
         "gauge",
@@ -113,7 +116,7 @@ def group_families(rows: Sequence[Row]) -> Iterable[Told]:
     )
 
 
-def minute_families(rows: Sequence[Row]) -> Iterable[Told]:
+def minute_families(rows: Sequence[Row]) -> Iterable[MetricFamily]:
     """Tell the busiest queues of the last whole minute, of all brokers."""
     for column, text in _PER_MINUTE.items():
         yield _by_queue(f"queen_queue_{column}_per_minute", text, rows, column)
@@ -123,8 +126,8 @@ def minute_families(rows: Sequence[Row]) -> Iterable[Told]:
         if row["lag_count"]:
             average = row["lag_ms"] / row["lag_count"]
             for stat, value in (("avg", average), ("max", row["lag_ms_max"])):
-                lags.append(Sample("", {"queue": row["queue"], "stat": stat}, value))
-    yield Told(
+                lags.append(Sample("", {"queue": _name(row["queue"]), "stat": stat}, value))
+    yield MetricFamily(
         "queen_queue_pop_lag_milliseconds",
         "From storing the first message of a batch to its delivery, in the last minute.",
         "gauge",
@@ -137,13 +140,13 @@ def _kind_of(holder: str) -> str:
     return holder.partition(" ")[0]
 
 
-def server_counter_families(server: Row) -> Iterable[Told]:
+def server_counter_families(server: Row) -> Iterable[MetricFamily]:
     """Tell what PostgreSQL counts."""
     for name, (column, text) in _SERVER_COUNTERS.items():
-        yield Told(name, text, "counter", [Sample("", {}, server[column])])
+        yield MetricFamily(name, text, "counter", [Sample("", {}, server[column])])
 
 
-def postgres_families(facts: PostgresFacts) -> Iterable[Told]:
+def postgres_families(facts: PostgresFacts) -> Iterable[MetricFamily]:
     """Tell how PostgreSQL is doing."""
     for name, (column, text) in _SERVER.items():
         yield gauge(name, text, facts.server[column])
@@ -152,13 +155,13 @@ def postgres_families(facts: PostgresFacts) -> Iterable[Told]:
     yield gauge("queen_postgres_cache_hit_ratio", "Share of blocks found in memory.", ratio)
     for name, (column, text) in _TABLE_GAUGES.items():
         samples = [Sample("", {"table": row["table"]}, row[column]) for row in facts.tables]
-        yield Told(name, text, "gauge", samples)
+        yield MetricFamily(name, text, "gauge", samples)
     yield _hot_ratio(facts.tables)
     oldest = [
         Sample("", {"holder": _kind_of(row["what"])}, row["xidAge"] or 0)
         for row in facts.holders[:1]
     ]
-    yield Told(
+    yield MetricFamily(
         "queen_postgres_oldest_xmin_age",
         "Transactions since the oldest snapshot that keeps dead rows, and what holds it.",
         "gauge",
@@ -171,23 +174,25 @@ def postgres_families(facts: PostgresFacts) -> Iterable[Told]:
     for column, text in (("seconds", "time"), ("bytes", "bytes of WAL")):
         samples = [Sample("", {"standby": row["standby"]}, row[column]) for row in facts.standbys]
         name = f"queen_postgres_replication_lag_{column}"
-        yield Told(name, f"How far a standby is behind, in {text}.", "gauge", samples)
+        yield MetricFamily(name, f"How far a standby is behind, in {text}.", "gauge", samples)
 
 
-def _hot_ratio(tables: Sequence[Row]) -> Told:
+def _hot_ratio(tables: Sequence[Row]) -> MetricFamily:
     samples = [
         Sample("", {"table": row["table"]}, row["hotUpdates"] / row["updates"])
         for row in tables
         if row["updates"]
     ]
     text = "Share of updates that touched no index."
-    return Told("queen_postgres_hot_update_ratio", text, "gauge", samples)
+    return MetricFamily("queen_postgres_hot_update_ratio", text, "gauge", samples)
 
 
-def _by_queue(name: str, text: str, rows: Sequence[Row], column: str) -> Told:
+def _by_queue(name: str, text: str, rows: Sequence[Row], column: str) -> MetricFamily:
     samples = [Sample("", {"queue": _name(row["queue"])}, row[column] or 0) for row in rows]
-    return Told(name, text, "gauge", samples)
+    return MetricFamily(name, text, "gauge", samples)
 
 
 def _name(name: str | None) -> str:
-    return OTHERS if name is None else name
+    if name is None:
+        return OTHERS
+    return f"_{name}" if _LIKE_OTHERS.fullmatch(name) else name

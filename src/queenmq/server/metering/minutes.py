@@ -1,10 +1,10 @@
-"""What this process did in the current minute, by queue. Pure, and bounded."""
+"""Counts the current minute of this process, by queue. Pure, and bounded."""
 
 from __future__ import annotations
 
 import msgspec
 
-#: Queues that are told apart in a minute; what comes after them is told as one.
+#: Queues that are told apart in a minute; later ones share one series.
 QUEUES_MAX = 5_000
 #: The name of all others together. No queue has it.
 REST = ""

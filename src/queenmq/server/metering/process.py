@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from queenmq.clock import now_ms, unix_ms
 from queenmq.metrics.registry import Registry
-from queenmq.metrics.text import Told, gauge
+from queenmq.metrics.text import MetricFamily, gauge
 from queenmq.storage.connection.database import PoolUse
 from queenmq.storage.connection.fault_watch import FaultWatch
 from queenmq.storage.spool import SpoolStats
@@ -19,7 +19,7 @@ _PAGE_BYTES = resource.getpagesize()
 
 
 class Sources(NamedTuple):
-    """Where the measures come from. All are called about once a second, and must be cheap."""
+    """The sources of the measures. All are called about once a second, and must be cheap."""
 
     pool_use: Callable[[], PoolUse]
     spool_stats: Callable[[], SpoolStats]
@@ -35,9 +35,9 @@ class ProcessMetrics:
         self._registry = registry
         self._sources = sources
         self._started_ms = now_ms()
-        self._tell_process(registry)
-        self._tell_pool(registry)
-        self._tell_spool(registry)
+        self._register_process(registry)
+        self._register_pool(registry)
+        self._register_spool(registry)
         self._faults = registry.counters(
             "queen_database_faults", "Calls that failed for a fault of the database.", "sqlstate"
         )
@@ -59,7 +59,7 @@ class ProcessMetrics:
     def pool(self) -> PoolUse:
         return self._sources.pool_use()
 
-    def look(self) -> None:
+    def publish(self) -> None:
         """Make a series of each fault that is new, and publish all that is measured by asking."""
         totals = self._sources.faults.totals
         for code in totals.keys() - self._known:
@@ -71,7 +71,7 @@ class ProcessMetrics:
     def _count_faults(self, code: str) -> float:
         return self._sources.faults.totals.get(code, 0)
 
-    def _tell_process(self, registry: Registry) -> None:
+    def _register_process(self, registry: Registry) -> None:
         registry.gauges(
             "queen_worker_info", "The processes of this broker.", "hostname", merge="each"
         ).of(os.uname().nodename).set(1)
@@ -111,7 +111,7 @@ class ProcessMetrics:
             read=lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2]),
         )
 
-    def _tell_pool(self, registry: Registry) -> None:
+    def _register_pool(self, registry: Registry) -> None:
         pool = self._sources.pool_use
         registry.gauge("queen_db_pool_size", "Connections there may be.", read=lambda: pool().size)
         registry.gauge(
@@ -130,7 +130,7 @@ class ProcessMetrics:
             merge="max",
         )
 
-    def _tell_spool(self, registry: Registry) -> None:
+    def _register_spool(self, registry: Registry) -> None:
         # All workers of a broker share the spool, so each knows the whole of it.
         prefix, stats = "queen_file_buffer_", self._sources.spool_stats
         for name, text, read in (
@@ -145,7 +145,7 @@ class ProcessMetrics:
             "Workers that find the database down.",
             read=self._sources.is_down,
         )
-        registry.derive(_tell_healthy)
+        registry.derive(_derive_healthy)
         registry.gauge(
             "queen_maintenance_mode_enabled",
             "1 while pushes are buffered.",
@@ -154,7 +154,7 @@ class ProcessMetrics:
         )
 
 
-def _tell_healthy(families: Mapping[str, Told]) -> Told:
+def _derive_healthy(families: Mapping[str, MetricFamily]) -> MetricFamily:
     down = sum(one.value for one in families["queen_file_buffer_db_unhealthy"].samples)
     return gauge(
         "queen_file_buffer_db_healthy", "1 while the database works for all workers.", not down

@@ -1,4 +1,4 @@
-"""Writes what is measured by asking to shared memory, so that any worker can tell it."""
+"""Writes what is measured by asking to shared memory, so that any worker can report it."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ class Recorder:
         pool = self._process.pool
         self._samples.append((pool.size, pool.idle, pool.in_use, pool.waiting))
 
-    def lagged(self, lag_ms: float) -> None:
-        """A timer was so late."""
+    def note_lag(self, lag_ms: float) -> None:
+        """Note how late a timer was."""
         total, most, count = self._lags_ms
         self._lags_ms = (total + lag_ms, max(most, lag_ms), count + 1)
 

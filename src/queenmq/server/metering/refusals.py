@@ -34,5 +34,5 @@ class Refusals:
             self._by_bound.of(bound)
 
     def count(self, error: Overloaded) -> None:
-        """A request is answered with this error."""
+        """Note that a request is answered with this error."""
         self._by_bound.of(error.bound).inc()

@@ -14,6 +14,7 @@ from queenmq.server.metering.refusals import EDGE_BOUNDS
 #: Routes whose answers are timed apart from all others.
 OPERATIONS = {
     "/api/v1/push": "push",
+    "/api/v1/push/once": "push",
     "/api/v1/pop": "pop",
     "/api/v1/ack": "ack",
     "/api/v1/ack/batch": "ack",
@@ -27,7 +28,7 @@ UNKNOWN = "unknown"
 
 
 class Answered(Protocol):
-    """What is known of a request when its answer leaves."""
+    """A request whose answer leaves."""
 
     @property
     def began_ms(self) -> float: ...
@@ -37,7 +38,7 @@ class Answered(Protocol):
 
 
 class Crowd(Protocol):
-    """What is known of all connections."""
+    """The counts of all connections."""
 
     @property
     def received_bytes(self) -> int: ...
@@ -110,26 +111,26 @@ class RequestMeter:
             meter = self._routes[method, path] = RouteMeter(by_class, seconds)
         return meter
 
-    def answered(self, request: Answered, status: int) -> None:
-        """An answer leaves."""
+    def note_answer(self, request: Answered, status: int) -> None:
+        """Count an answer."""
         (request.route or self._unknown).took[status // 100](now_ms() - request.began_ms)
 
     def publish(self) -> None:
         """Write what was answered to where other workers can read it."""
         self.requests += sum(route.publish() for route in self._routes.values())
 
-    def failed(self, error: QueenError, status: int) -> None:
-        """A request is answered with this error."""
+    def note_failure(self, error: QueenError, status: int) -> None:
+        """Count an error answer."""
         if status == 503:
             self.db_errors += isinstance(error, StorageUnavailable)
             self._unavailable.of(_reason_of(error)).inc()
 
-    def refused(self, status: int, bound: str) -> None:
-        """The edge answers by itself, and ends the connection."""
+    def note_refusal(self, status: int, bound: str) -> None:
+        """Count a request that the edge refused by itself."""
         self._refused.of(str(status), bound).inc()
 
     def watch(self, crowd: Crowd) -> None:
-        """Tell about connections and bytes as well."""
+        """Measure connections and bytes as well."""
         registry = self._registry
         registry.gauge("queen_connections", "Open connections.", read=lambda: len(crowd))
         registry.counter(

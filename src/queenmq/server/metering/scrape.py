@@ -1,4 +1,4 @@
-"""Everything a scrape tells: what the workers have counted, and what the database knows."""
+"""Renders a scrape: the counts of all workers, and the facts of the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from queenmq.clock import now_ms
 from queenmq.errors import QueenError
 from queenmq.metrics.registry import Registry
-from queenmq.metrics.text import Told, encode, gauge
+from queenmq.metrics.text import MetricFamily, encode, gauge
 from queenmq.server.metering.families import (
     cluster_families,
     group_families,
@@ -19,8 +19,8 @@ from queenmq.server.metering.families import (
     queue_families,
     server_counter_families,
 )
-from queenmq.storage.stores.history import HistoryStore
-from queenmq.storage.stores.metrics import MetricsStore
+from queenmq.storage.stores.observation.history import HistoryStore
+from queenmq.storage.stores.observation.metrics import MetricsStore
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +71,11 @@ class Scrape:
         history: HistoryStore,
         *,
         series_max: int,
-        look: Callable[[], None],
+        publish: Callable[[], None],
         is_down: Callable[[], bool],
     ) -> None:
         self._registry = registry
-        self._look = look
+        self._publish = publish
         self._is_down = is_down
         self._history = history
         self._metrics = metrics
@@ -84,29 +84,29 @@ class Scrape:
         self._minute = Kept(lambda: history.last_minute(limit=series_max))
         self._postgres = Kept(metrics.postgres)
 
-    async def tell(self) -> bytes:
+    async def render(self) -> bytes:
         """Return all series as text. Without the database, those that it knows are left out."""
-        self._look()
+        self._publish()
         families = self._registry.collect()
         known = [] if self._is_down() else await self._ask_database()
-        told = gauge(
+        has_database = gauge(
             "queen_database_series", "1 when this scrape has the series of the database.",
             bool(known),
         )  # fmt: skip
-        return encode([*families, told, *known])
+        return encode([*families, has_database, *known])
 
-    async def _ask_database(self) -> list[Told]:
+    async def _ask_database(self) -> list[MetricFamily]:
         """Ask for each part by itself, so that one that fails takes no other along."""
-        parts: list[Callable[[], Awaitable[Iterable[Told]]]] = [
+        parts: list[Callable[[], Awaitable[Iterable[MetricFamily]]]] = [
             # Not kept: a counter that two workers had kept for different times could fall.
-            lambda: _told(self._history.totals(), cluster_families),
-            lambda: _told(self._metrics.server(), server_counter_families),
-            lambda: _told(self._queues.get(), queue_families),
-            lambda: _told(self._groups.get(), group_families),
-            lambda: _told(self._minute.get(), minute_families),
-            lambda: _told(self._postgres.get(), postgres_families),
+            lambda: _build_families(self._history.totals(), cluster_families),
+            lambda: _build_families(self._metrics.server(), server_counter_families),
+            lambda: _build_families(self._queues.get(), queue_families),
+            lambda: _build_families(self._groups.get(), group_families),
+            lambda: _build_families(self._minute.get(), minute_families),
+            lambda: _build_families(self._postgres.get(), postgres_families),
         ]
-        known: list[Told] = []
+        known: list[MetricFamily] = []
         ends_ms = now_ms() + _BUDGET_MS
         for part in parts:
             try:
@@ -119,5 +119,7 @@ class Scrape:
         return known
 
 
-async def _told(rows: Awaitable[T], families: Callable[[T], Iterable[Told]]) -> Iterable[Told]:
+async def _build_families(
+    rows: Awaitable[T], families: Callable[[T], Iterable[MetricFamily]]
+) -> Iterable[MetricFamily]:
     return list(families(await rows))

@@ -1,16 +1,24 @@
-"""Counts messages as clients are told of them: pushed, delivered, acked and what went wrong.
+"""Counts messages as clients see them: pushed, delivered, acked, and failures.
 
-Counted right before the answer leaves, so that what clients have counted is what a scrape tells.
+Counted right before the answer leaves, so that a scrape agrees with the counts of clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from queenmq.clock import unix_ms
-from queenmq.engine.requests import AckItem, AckResult, PopGrant, PopRequest, PushItems
+from queenmq.engine.outcomes import ItemOutcome
+from queenmq.engine.requests import (
+    AckItem,
+    AckResult,
+    CompletedLease,
+    PopGrant,
+    PopRequest,
+    PushItems,
+)
 from queenmq.metrics.registry import Registry
-from queenmq.metrics.text import Sample, Told
+from queenmq.metrics.text import MetricFamily, Sample
 from queenmq.server.metering.minutes import Minutes
 
 #: Of the lag of messages: seconds to days.
@@ -23,6 +31,9 @@ _COUNT_AT = len('{"retryCount":')
 _BEFORE_ID = '"id":"'
 #: Where the id is in a message that was not delivered before.
 _ID_AT = len('{"retryCount":0,"id":"')
+
+_STORED = ItemOutcome.STORED
+_DUPLICATE = ItemOutcome.DUPLICATE
 
 
 class Traffic:
@@ -37,7 +48,7 @@ class Traffic:
         )
         self._pushed = self.stored.of("push")
         self._in_transaction = self.stored.of("transaction")
-        registry.derive(_tell_pushed)
+        registry.derive(_derive_pushed)
         self._duplicates = registry.counter(
             prefix + "duplicate", "Items whose transaction id was stored already."
         )
@@ -64,9 +75,9 @@ class Traffic:
             bounds=_LAG_SECONDS,
         )
 
-    def pushed(self, items: PushItems, outcomes: str) -> None:
-        """A push is answered; see PushOutcome for the letters."""
-        if outcomes == "q":
+    def note_push(self, items: PushItems, outcomes: Sequence[ItemOutcome]) -> None:
+        """Count a push that is answered."""
+        if len(outcomes) == 1 and outcomes[0] is _STORED:
             # One message, as most pushes have: every step here is a share of all pushes.
             self._pushed.inc()
             queue = items.keys[0].queue
@@ -75,37 +86,45 @@ class Traffic:
             minute.push_messages += 1
             minute.push_bytes += len(items.payloads[0])
             return
-        stored = outcomes.count("q")
+        stored = outcomes.count(_STORED)
         self._pushed.inc(stored)
         if stored < len(outcomes):
-            self._not_stored(outcomes)
+            self._count_not_stored(outcomes)
         self._count_push(items, outcomes)
 
-    def committed(self, items: PushItems, outcomes: str) -> None:
-        """The pushes of a transaction are answered."""
-        self._in_transaction.inc(outcomes.count("q"))
+    def note_committed_pushes(self, items: PushItems, outcomes: Sequence[ItemOutcome]) -> None:
+        """Count the pushes of a transaction."""
+        self._in_transaction.inc(outcomes.count(_STORED))
         self._count_push(items, outcomes)
         for queue in {key.queue for key in items.keys}:
             self.minutes.of(queue).transactions += 1
 
-    def _not_stored(self, outcomes: str) -> None:
-        duplicates, full = outcomes.count("d"), outcomes.count("f")
+    def _count_not_stored(self, outcomes: Sequence[ItemOutcome]) -> None:
+        duplicates, full = outcomes.count(_DUPLICATE), outcomes.count(ItemOutcome.FULL)
         self._duplicates.inc(duplicates)
         self._full.inc(full)
-        self._buffered.inc(len(outcomes) - outcomes.count("q") - duplicates - full)
+        self._buffered.inc(len(outcomes) - outcomes.count(_STORED) - duplicates - full)
 
-    def _count_push(self, items: PushItems, outcomes: str) -> None:
+    def _count_push(self, items: PushItems, outcomes: Sequence[ItemOutcome]) -> None:
         keys = items.keys
-        for key, payload, letter in zip(keys, items.payloads, outcomes, strict=True):
+        queues = {key.queue for key in dict.fromkeys(keys)}
+        if len(queues) == 1:
+            minute = self.minutes.of(keys[0].queue)
+            minute.push_requests += 1
+            minute.push_messages += outcomes.count(_STORED)
+            minute.duplicates += outcomes.count(_DUPLICATE)
+            minute.push_bytes += sum(map(len, items.payloads))
+            return
+        for key, payload, outcome in zip(keys, items.payloads, outcomes, strict=True):
             minute = self.minutes.of(key.queue)
-            minute.push_messages += letter == "q"
-            minute.duplicates += letter == "d"
+            minute.push_messages += outcome is _STORED
+            minute.duplicates += outcome is _DUPLICATE
             minute.push_bytes += len(payload)
-        for queue in {key.queue for key in keys}:
+        for queue in queues:
             self.minutes.of(queue).push_requests += 1
 
-    def delivered(self, request: PopRequest, grants: Sequence[PopGrant]) -> None:
-        """A pop is answered with these, or with nothing."""
+    def note_delivery(self, request: PopRequest, grants: Sequence[PopGrant]) -> None:
+        """Count the answer to a pop, with these grants or empty."""
         if not grants:
             if request.scope.queue is not None:
                 minute = self.minutes.of(request.scope.queue)
@@ -129,33 +148,57 @@ class Traffic:
                 minute.lag_ms_max = lag_ms
         self.minutes.of(grants[0].queue_name or "").pop_requests += 1
 
-    def acked(self, items: Sequence[AckItem], results: Sequence[AckResult]) -> None:
-        """Acks are answered."""
+    def note_acks(
+        self, acks: Sequence[AckItem] | Sequence[CompletedLease], results: Sequence[AckResult]
+    ) -> None:
+        """Count acks that are answered."""
+        first = results[0] if results else None
+        if first is not None and first.success and isinstance(acks[0], CompletedLease):
+            if all(result is first for result in results):
+                # One lease, as most acks have.
+                self._acked.inc(len(results))
+                minute = self.minutes.of(first.queue_name or "")
+                minute.ack_success += len(results)
+                minute.ack_requests += 1
+                return
+        self._count_acks(_list_statuses(acks), results)
+
+    def _count_acks(self, statuses: Iterable[str], results: Sequence[AckResult]) -> None:
         queues = set()
-        for item, result in zip(items, results, strict=True):
+        for status, result in zip(statuses, results, strict=True):
             queue = result.queue_name or ""
             minute = self.minutes.of(queue)
             queues.add(queue)
             if not result.success:
                 self._refused.inc()
                 minute.errors += 1
-            elif item.status in _COMPLETED:
+            elif status in _COMPLETED:
                 self._acked.inc()
                 minute.ack_success += 1
             else:
-                self._not_completed(item.status, queue, is_dead=result.dlq)
+                self._count_not_completed(status, queue, is_dead=result.dlq)
         for queue in queues:
             self.minutes.of(queue).ack_requests += 1
 
-    def settled(self, items: Sequence[AckItem], is_dead: Sequence[bool]) -> None:
-        """The acks of a transaction are answered. Their queues are not known."""
+    def note_committed_acks(self, items: Sequence[AckItem], is_dead: Sequence[bool]) -> None:
+        """Count the acks of a transaction. Their queues are unknown."""
         for item, dead in zip(items, is_dead, strict=True):
             if item.status in _COMPLETED:
                 self._acked.inc()
             else:
-                self._not_completed(item.status, "", is_dead=dead)
+                self._count_not_completed(item.status, "", is_dead=dead)
 
-    def _not_completed(self, status: str, queue: str, *, is_dead: bool) -> None:
+    def count_cycle(self, queue: str, status: str, count: int, *, is_dead: bool) -> None:
+        """Count the ack of a stream cycle; `count` is how many messages it settles."""
+        minute = self.minutes.of(queue)
+        minute.ack_requests += 1
+        if status in _COMPLETED:
+            self._acked.inc(count)
+            minute.ack_success += count
+        else:
+            self._count_not_completed(status, queue, is_dead=is_dead)
+
+    def _count_not_completed(self, status: str, queue: str, *, is_dead: bool) -> None:
         minute = self.minutes.of(queue)
         if status == "failed":
             self._failed.inc()
@@ -166,6 +209,14 @@ class Traffic:
         elif status in ("failed", "retry"):
             self._retried.inc()
             minute.retried += 1
+
+
+def _list_statuses(acks: Sequence[AckItem] | Sequence[CompletedLease]) -> Iterator[str]:
+    for ack in acks:
+        if isinstance(ack, CompletedLease):
+            yield from ("completed",) * ack.messages
+        else:
+            yield ack.status
 
 
 def stored_at_ms(messages: str) -> int:
@@ -179,7 +230,9 @@ def stored_at_ms(messages: str) -> int:
         return unix_ms()
 
 
-def _tell_pushed(families: Mapping[str, Told]) -> Told:
+def _derive_pushed(families: Mapping[str, MetricFamily]) -> MetricFamily:
     stored = families["queen_messages_stored"]
     total = sum(sample.value for sample in stored.samples)
-    return Told("queen_messages_pushed", "Messages stored.", "counter", [Sample("", {}, total)])
+    return MetricFamily(
+        "queen_messages_pushed", "Messages stored.", "counter", [Sample("", {}, total)]
+    )

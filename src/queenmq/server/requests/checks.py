@@ -4,6 +4,7 @@ the field, its value and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from queenmq.engine.requests import QUEUE_MODE
@@ -15,54 +16,73 @@ _SHOWN = 60
 #: Three names share one index entry, which holds 2,700 bytes.
 _NAME_BYTES_MAX = 765
 #: No name of so few characters has more bytes than that.
-_ALWAYS_FITS = _NAME_BYTES_MAX // 4
+ALWAYS_FITS = _NAME_BYTES_MAX // 4
 
 
-def shown(value: str) -> str:
-    """The value as it stands in an error message."""
+def quote(value: str) -> str:
+    """Quote a value for an error message, cut to a readable length."""
     return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
 
 
 def check_name(field: str, value: str, *, length_max: int) -> str:
-    """A name that a text column can hold."""
+    """Return a name that a text column can hold."""
     if not value:
         raise InvalidRequest(f"{field} must not be empty; give it 1 to {length_max} characters")
     if len(value) > length_max:
         raise InvalidRequest(
-            f"{field} {shown(value)} has {len(value)} characters; use at most {length_max}"
+            f"{field} {quote(value)} has {len(value)} characters; use at most {length_max}"
         )
     if "\x00" in value:
-        raise InvalidRequest(f"{field} {shown(value)} contains a NUL character; remove it")
-    if len(value) > _ALWAYS_FITS and len(value.encode()) > _NAME_BYTES_MAX:
+        raise InvalidRequest(f"{field} {quote(value)} contains a NUL character; remove it")
+    if len(value) > ALWAYS_FITS and len(value.encode()) > _NAME_BYTES_MAX:
         raise InvalidRequest(
-            f"{field} {shown(value)} has {len(value.encode())} bytes; use at most {_NAME_BYTES_MAX}"
+            f"{field} {quote(value)} has {len(value.encode())} bytes; use at most {_NAME_BYTES_MAX}"
         )
     return value
+
+
+def check_names(field: str, values: Sequence[str | None], *, length_max: int) -> None:
+    """Check many names, those that are not None."""
+    if not are_plain(values, length_max=length_max):
+        for value in values:
+            if value is not None:
+                check_name(field, value, length_max=length_max)
+
+
+def are_plain(values: Iterable[str | None], *, length_max: int) -> bool:
+    """Whether all are certainly good names; those that are not None may need a closer look."""
+    given = [value for value in values if value is not None]
+    sizes = [len(value) for value in given]
+    return not given or (
+        min(sizes) > 0
+        and max(sizes) <= min(length_max, ALWAYS_FITS)
+        and "\x00" not in "".join(given)
+    )
 
 
 def check_text(field: str, value: str | None) -> str | None:
     """Free text that a text column can hold."""
     if value is not None and "\x00" in value:
-        raise InvalidRequest(f"{field} {shown(value)} contains a NUL character; remove it")
+        raise InvalidRequest(f"{field} {quote(value)} contains a NUL character; remove it")
     return value
 
 
 def check_uuid(field: str, value: str) -> UUID:
-    """A UUID in its usual form."""
+    """Return a UUID in its usual form."""
     parsed = parse_uuid(value)
     if parsed is None:
         raise InvalidRequest(
-            f"{field} {shown(value)} is not a UUID; send the one that the server gave"
+            f"{field} {quote(value)} is not a UUID; send the one that the server gave"
         )
     return parsed
 
 
 def check_group(value: str | None, *, length_max: int) -> str:
-    """A consumer group; none means the default one."""
+    """Return a consumer group; none means the default one."""
     return check_name("consumerGroup", value, length_max=length_max) if value else QUEUE_MODE
 
 
 def check_count(field: str, count: int, *, count_max: int) -> None:
-    """A number of items in one request."""
+    """Check the number of items in one request."""
     if count > count_max:
         raise InvalidRequest(f"{field} has {count} elements; send at most {count_max} per request")

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from urllib.parse import unquote, unquote_plus
 
 from queenmq.errors import InvalidRequest
-from queenmq.server.requests.checks import shown
+from queenmq.server.requests.checks import quote
 
 
 def parse_query(query_string: bytes) -> dict[str, str]:
-    """The parameters; of one that is given twice the first counts."""
+    """Return the parameters; of one that is given twice the first counts."""
     query: dict[str, str] = {}
     for part in query_string.split(b"&"):
         if part:
@@ -22,7 +22,7 @@ def parse_query(query_string: bytes) -> dict[str, str]:
                     unquote_plus(name.decode()), unquote_plus(value.decode(), errors="strict")
                 )
             except UnicodeDecodeError:
-                field = shown(name.decode("latin-1"))
+                field = quote(name.decode("latin-1"))
                 raise InvalidRequest(
                     f"query parameter {field} is not UTF-8; encode it so"
                 ) from None
@@ -30,16 +30,16 @@ def parse_query(query_string: bytes) -> dict[str, str]:
 
 
 def parse_path(part: bytes) -> str:
-    """A path or a part of one, without its escapes."""
+    """Return a path or a part of one, without its escapes."""
     try:
         return unquote(part.decode(), errors="strict")
     except UnicodeDecodeError:
         text = part.decode("latin-1")
-        raise InvalidRequest(f"path part {shown(text)} is not UTF-8; encode it so") from None
+        raise InvalidRequest(f"path part {quote(text)} is not UTF-8; encode it so") from None
 
 
 def parse_integer(query: dict[str, str], name: str, default: int) -> int:
-    """A number; text that is none counts as not given, as clients expect."""
+    """Return a number; text that is none counts as not given, as clients expect."""
     try:
         return int(query[name])
     except (KeyError, ValueError):
@@ -47,16 +47,16 @@ def parse_integer(query: dict[str, str], name: str, default: int) -> int:
 
 
 def parse_boolean(query: dict[str, str], name: str) -> bool:
-    """True for `true` and `1` only."""
+    """Return True for `true` and `1` only."""
     return query.get(name) in ("true", "1")
 
 
 def parse_time(field: str, value: str) -> datetime:
-    """A time in ISO 8601, in UTC where it names no zone."""
+    """Return a time in ISO 8601, in UTC where it names no zone."""
     try:
         time = datetime.fromisoformat(value)
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise InvalidRequest(
-            f"{field} {shown(value)} is not a time; use ISO 8601, as in 2030-01-31T12:00:00Z"
+            f"{field} {quote(value)} is not a time; use ISO 8601, as in 2030-01-31T12:00:00Z"
         ) from None

@@ -43,7 +43,7 @@ class Span(NamedTuple):
 def parse_span(
     query: dict[str, str], *, default: timedelta, ahead: timedelta = timedelta()
 ) -> Span:
-    """`from` and `to` of a query; as long as the default, up to now or a little ahead."""
+    """Parse `from` and `to` of a query. The default span ends now."""
     end = parse_time("to", query["to"]) if query.get("to") else utc_now() + ahead
     # Not before all time.
     earliest = max(end, _EARLIEST + default) - default
@@ -56,7 +56,7 @@ def parse_span(
 
 
 def step_minutes(span: Span) -> int:
-    """How long the steps of a span are, so that there are not too many."""
+    """Return the length of the steps of a span, so that there are not too many."""
     for longest, minutes in _STEP_MINUTES:
         if span.end - span.start <= longest:
             return minutes
@@ -66,7 +66,9 @@ def step_minutes(span: Span) -> int:
 
 
 def steps_of(span: Span, step: timedelta) -> list[datetime]:
-    """The starts of the steps that cover a span, oldest first, on the grid of their length."""
+    """Return the starts of the steps that cover a span, oldest first, on the grid of their
+    length.
+    """
     first = span.start - (span.start - _EPOCH) % step
     count = -((first - span.end) // step)
     if count > STEPS_MAX:

@@ -1,4 +1,4 @@
-"""What a transaction is recognised by when it is sent again after a lost answer. Pure."""
+"""Recognises a transaction that is sent again after a lost answer. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def transaction_items(
     idempotency_key: str | None,
     subject: str | None = None,
 ) -> TransactionItems:
-    """The parts of a transaction with its key.
+    """Return the parts of a transaction with its key.
 
     Without a key of the caller's a transaction that acks is recognised by all it does: a message
     that is delivered again has another lease. One that only pushes may be meant twice. Keys of two
-    subjects never meet, so nobody can use up a key of somebody else.
+    subjects never meet, so no caller can use up another one's key.
     """
-    digest = _hashed(
+    digest = _hash(
         b"body",
         msgspec.json.encode(
             [
@@ -36,12 +36,12 @@ def transaction_items(
     key = digest if acks else None
     if idempotency_key is not None:
         owner = b"key" if subject is None else b"key of " + msgspec.json.encode(subject)
-        key = _hashed(owner, idempotency_key.encode())
+        key = _hash(owner, idempotency_key.encode())
     return TransactionItems(
         pushes, acks, required_leases, digest, key, is_key_derived=idempotency_key is None
     )
 
 
-def _hashed(kind: bytes, text: bytes) -> UUID:
+def _hash(kind: bytes, text: bytes) -> UUID:
     # Of the form of names that were hashed; 122 bits of it are the hash.
     return UUID(bytes=hashlib.sha256(kind + b"\0" + text).digest()[:16], version=5)

@@ -1,4 +1,4 @@
-"""What routes say of themselves: method, path, request and answers."""
+"""The declaration of routes: method, path, request and answers."""
 
 from __future__ import annotations
 

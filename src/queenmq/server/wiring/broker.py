@@ -9,15 +9,18 @@ from pathlib import Path
 from uuid import UUID
 
 from queenmq import wire
+from queenmq.crypto.keys import read_keys
+from queenmq.crypto.vault import Vault
 from queenmq.engine.ack.leases import LeaseService
 from queenmq.engine.ack.service import AckService
 from queenmq.engine.catalogue import Catalogue
-from queenmq.engine.load.metrics import tell_load
+from queenmq.engine.load.metrics import register_load
 from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.pop.service import PopService
 from queenmq.engine.pop.subscriptions import Subscriptions
+from queenmq.engine.push.sealing import Sealing
 from queenmq.engine.push.service import PushService
 from queenmq.engine.push.spooling import PushSpool
 from queenmq.engine.queued_pushes.accepted_pushes import AcceptedPushes
@@ -26,6 +29,7 @@ from queenmq.engine.queued_pushes.processor import OperationProcessor
 from queenmq.engine.requests import PartitionKey, PartitionRef, PushItems
 from queenmq.engine.transactions import TransactionService
 from queenmq.metrics.registry import Registry
+from queenmq.server.answers.opening import Opener
 from queenmq.server.answers.problems import find_problems
 from queenmq.server.app import App
 from queenmq.server.auth.wiring import make_access
@@ -34,17 +38,22 @@ from queenmq.server.metering.refusals import Refusals
 from queenmq.server.metering.requests import RequestMeter
 from queenmq.server.metering.traffic import Traffic
 from queenmq.server.orders import BrokerOrders
+from queenmq.server.routes.admin.settings import SettingRoutes
 from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routes.hot.push import PushRoute
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
+from queenmq.server.tracing.otlp import Spans
+from queenmq.server.tracing.traced_traffic import TracedTraffic
 from queenmq.server.wiring.health import make_health
 from queenmq.server.wiring.joining import Joining
-from queenmq.server.wiring.limits import pop_limits, push_limits
+from queenmq.server.wiring.limits import LEAST_CALLS, pop_limits, push_limits
 from queenmq.server.wiring.load import make_load_manager
 from queenmq.server.wiring.metering import Metering, make_registry
+from queenmq.server.wiring.paces import Paces
 from queenmq.server.wiring.routes import Built, Hooks, Services, Stores, make_routes
 from queenmq.server.wiring.streams import make_cycles
-from queenmq.services.janitor import AccessSweep, Janitor, LeaseSweep
+from queenmq.services.idle_partitions import IdlePartitions
+from queenmq.services.janitor import AccessSweep, Janitor, KeySweep, LeaseSweep
 from queenmq.services.retention import Retention
 from queenmq.services.runner import Runner
 from queenmq.services.switches import Switches
@@ -68,14 +77,20 @@ class Broker:
     def __init__(self, orders: BrokerOrders) -> None:
         settings = orders.settings
         self._settings = settings
+        self._url = orders.url
+        self._setting_routes = SettingRoutes(settings, orders.origins)
         self._database = Database(orders.url, settings)
         store = PostgresMessageStore(self._database)
         admin = AdminStore(self._database)
         self._catalogue = Catalogue(
             store, lock_timeout_ms=settings.push_lock_timeout_ms, wait_ms=settings.push_wait_ms
         )
+        self._vault = Vault(read_keys(settings.encryption_key, settings.encryption_key_file))
+        self._sealing = Sealing(self._vault)
         self._subscriptions = Subscriptions(store)
         registry = make_registry(orders)
+        self._opener = Opener(self._vault, registry)
+        self._paces = Paces(settings, self._database, registry)
         self._make_pop(store, registry)
         self._make_push(store, registry)
         self._make_acks(store, registry)
@@ -87,7 +102,7 @@ class Broker:
             pop=self._pop,
             operations=self._operations,
         )
-        tell_load(registry, self._load)
+        register_load(registry, self._load)
         self._metering = self._make_metering(orders, registry)
         self._wake = WakeListener(
             store,
@@ -120,8 +135,17 @@ class Broker:
 
     @property
     def meter(self) -> RequestMeter:
-        """What counts answers and connections."""
+        """Return what counts answers and connections."""
         return self._metering.meter
+
+    def _make_traffic(self, registry: Registry) -> Traffic:
+        """Make what counts messages, with spans if a collector is named."""
+        settings = self._settings
+        self._spans: Spans | None = None
+        if not settings.otlp_endpoint:
+            return Traffic(registry)
+        self._spans = Spans(settings.otlp_endpoint, ratio=settings.otlp_sample_ratio)
+        return TracedTraffic(registry, self._spans)
 
     def _make_metering(self, orders: BrokerOrders, registry: Registry) -> Metering:
         sources = Sources(
@@ -131,7 +155,7 @@ class Broker:
             is_down=self._is_down,
             is_maintenance=lambda: self._maintenance.is_push,
         )
-        traffic = Traffic(registry)
+        traffic = self._make_traffic(registry)
         registry.follow(traffic.stored.of("spool"), lambda: self._accepted.messages)
         registry.follow(traffic.stored.of("operation"), lambda: self._operations.messages)
         registry.follow(traffic.stored.of("stream"), lambda: self._cycles.messages)
@@ -149,7 +173,8 @@ class Broker:
         """Make the pop path and the leases that it hands back."""
         settings = self._settings
         limits = pop_limits(settings)
-        metrics = PopMetrics(registry, slots=limits.slots)
+        pace = self._paces.pop
+        metrics = PopMetrics(registry, slots=pace.most, read_slots=lambda: pace.limit)
         self._leases = LeaseService(
             store,
             lock_timeout_ms=settings.push_lock_timeout_ms,
@@ -162,7 +187,8 @@ class Broker:
             self._catalogue,
             metrics,
             limits,
-            on_returned=lambda queue: self._wake.tell(queue),
+            on_returned=lambda queue: self._wake.notify(queue),
+            pace=pace,
         )
 
     def _make_acks(self, store: PostgresMessageStore, registry: Registry) -> None:
@@ -170,12 +196,13 @@ class Broker:
         settings = self._settings
         self._ack = AckService(
             store,
-            calls_max=settings.ack_calls_max,
+            calls_max=settings.ack_calls_max or LEAST_CALLS,
             rows_max=settings.ack_rows_max,
             waiting_max=settings.load_ack_queue_max,
             lock_timeout_ms=settings.push_lock_timeout_ms,
             wait_ms=settings.push_wait_ms,
             on_freed=self._freed,
+            pace=self._paces.ack,
             registry=registry,
         )
         self._transactions = TransactionService(
@@ -185,9 +212,10 @@ class Broker:
             wait_ms=settings.push_wait_ms,
             queue_max=self._queue_max,
             on_pushed=self._pushed,
-            on_queued=self._processor.tell,
+            on_queued=self._processor.notify_queued,
             on_freed=self._freed,
-            is_spooling=lambda: self._spool.is_needed,
+            check_order=self._spool.check_order,
+            sealing=self._sealing,
             registry=registry,
         )
         self._cycles = make_cycles(
@@ -197,14 +225,15 @@ class Broker:
             self._catalogue,
             queue_max=self._queue_max,
             on_pushed=self._pushed,
-            on_queued=self._processor.tell,
+            on_queued=self._processor.notify_queued,
             on_freed=self._freed,
-            is_spooling=lambda: self._spool.is_needed,
+            check_order=self._spool.check_order,
+            sealing=self._sealing,
             registry=registry,
         )
 
     def _make_push(self, store: PostgresMessageStore, registry: Registry) -> None:
-        """The push path with what it falls back on: operation queue, spool, maintenance."""
+        """Make the push path with its fallbacks: operation queue, spool, maintenance."""
         self._operation_store = PostgresOperationStore(self._database)
         self._operations = OperationMetrics(registry)
         self._processor = OperationProcessor(
@@ -215,7 +244,12 @@ class Broker:
             is_engaged=lambda: OperationType.PUSH in self._load.pressure.engaged,
             on_stored=self._operations_stored,
         )
-        self._spool = PushSpool(is_down=self._is_down, store=self._store_accepted)
+        self._spool = PushSpool(
+            is_down=self._is_down,
+            store=self._store_accepted,
+            seal=lambda items: self._sealing.fit_for_disk(items, self._catalogue.get),
+            registry=registry,
+        )
         self._spool_files = SpoolPair(
             _spool_home(self._settings), bytes_max=self._settings.spool_max_bytes
         )
@@ -223,8 +257,10 @@ class Broker:
         self._maintenance = Maintenance(
             read=self._operation_store.read_state,
             write=self._operation_store.write_state,
+            remove=self._operation_store.remove_state,
             on_push=self._buffer,
             on_pop=self._pop.pause,
+            on_group=self._pop.pause_group,
         )
         self._push = PushService(
             store,
@@ -234,7 +270,9 @@ class Broker:
             queue_max=self._queue_max,
             has_operations=lambda: self._operations.depth > 0,
             on_pushed=self._pushed,
-            on_queued=self._processor.tell,
+            on_queued=self._processor.notify_queued,
+            sealing=self._sealing,
+            pace=self._paces.push,
             registry=registry,
         )
         self._accepted = AcceptedPushes(self._catalogue, self._push.send)
@@ -253,7 +291,13 @@ class Broker:
             self._push, self._load, settings, wait_s=self._operations.wait_s, traffic=traffic
         )
         pop = PopRoute(
-            self._pop, self._subscriptions, self._load, self._maintenance, settings, traffic
+            self._pop,
+            self._subscriptions,
+            self._load,
+            self._maintenance,
+            settings,
+            traffic,
+            self._opener,
         )
         metrics = MetricsRoutes(
             metering.scrape,
@@ -273,7 +317,13 @@ class Broker:
                 journal=self._journal,
             ),
             services=self._route_services(),
-            built=Built(push=push, pop=pop, health=self._health, metrics=metrics),
+            built=Built(
+                push=push,
+                pop=pop,
+                health=self._health,
+                metrics=metrics,
+                settings=self._setting_routes,
+            ),
             hooks=self._route_hooks(),
         )
         self.app = App(
@@ -295,10 +345,12 @@ class Broker:
             maintenance=self._maintenance,
             load=self._load,
             traffic=self._metering.traffic,
+            opener=self._opener,
         )
 
     def _route_hooks(self) -> Hooks:
         return Hooks(
+            source_url=self._url,
             spool_stats=self._spool_stats,
             is_down=self._is_down,
             queue_max=self._queue_max,
@@ -306,12 +358,12 @@ class Broker:
             shared_state=self._shared_state,
             on_queue_changed=self._queue_changed,
             on_group_deleted=self._group_deleted,
-            on_operations_retried=lambda: self._processor.tell(0),
+            on_operations_retried=lambda: self._processor.notify_queued(0),
             on_aside_retried=self._retried,
         )
 
     def _shared_state(self) -> wire.BrokerMemory:
-        """What this broker remembers of what all brokers share."""
+        """Return what this broker remembers of what all brokers share."""
         return wire.BrokerMemory(
             enabled=True,
             partitions_remembered=len(self._catalogue),
@@ -339,6 +391,9 @@ class Broker:
             history_keep_s=settings.ack_history_hours * 3_600,
         )
         retention = Retention(removals, registry, interval_s=settings.retention_interval_s)
+        idle_partitions = IdlePartitions(
+            removals, registry, interval_s=settings.partition_removal_interval_s
+        )
         access = self._access
         access_sweep = AccessSweep(
             access.token_store,
@@ -348,8 +403,10 @@ class Broker:
         return Runner(
             [
                 LeaseSweep(admin),
+                KeySweep(admin, keep_s=settings.push_key_keep_s),
                 janitor,
                 retention,
+                idle_partitions,
                 Switches(self._maintenance),
                 TokenWatch(access.gate),
                 access_sweep,
@@ -359,7 +416,7 @@ class Broker:
 
     @property
     def database_id(self) -> str | None:
-        """Which database this is; None until that is known."""
+        """Return which database this is, or None until that is known."""
         return self._joining.database_id
 
     async def start(self) -> None:
@@ -393,6 +450,7 @@ class Broker:
                 await self._leases.drain()
         except TimeoutError:
             pass
+        await self._paces.stop()
         await self._metering.stop(is_joined=not self._is_down())
         await self._joining.stop()
         await self._spool.stop()
@@ -402,12 +460,14 @@ class Broker:
         self._load.stop()
         await self._database.close()
         await self._spool_files.close()
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close)
 
     def _pushed(self, refs: Iterable[PartitionRef]) -> None:
         refs = list(refs)
         self._pop.pushed(refs)
         for ref in refs:
-            self._wake.tell(ref.key.queue)
+            self._wake.notify(ref.key.queue)
 
     async def _operations_stored(self, keys: Sequence[PartitionKey]) -> None:
         self._pushed((await self._catalogue.find(keys)).values())
@@ -418,7 +478,9 @@ class Broker:
         return await self._accepted.store(requests)
 
     def _queue_max(self) -> int:
-        """How many operations may wait in a partition: none more when there are too many in all."""
+        """Return how many operations may wait in a partition: none more when there are too many in
+        all.
+        """
         settings = self._settings
         is_full = self._operations.depth >= settings.load_push_queue_max
         return 0 if is_full else settings.load_partition_queue_max
@@ -429,21 +491,21 @@ class Broker:
     def _database_changed(self, is_down: bool) -> None:
         if is_down:
             self._database.cut_off()
-            self._push.database_down()
+            self._push.divert_to_spool()
         else:
-            self._joining.look()
-            self._spool.look()
+            self._joining.wake()
+            self._spool.wake()
 
     def _buffer(self, is_on: bool) -> None:
         self._spool.is_buffering = is_on
-        self._spool.look()
+        self._spool.wake()
 
     def _spool_stats(self) -> SpoolStats:
         return self._spool_files.stats()
 
     def _retried(self) -> None:
-        self._spool.look()
-        self._processor.tell(0)
+        self._spool.wake()
+        self._processor.notify_queued(0)
 
     def _problems(self) -> list[str]:
         return find_problems(
@@ -454,7 +516,7 @@ class Broker:
 
     def _freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
         self._pop.freed(partition_id, key, consumer_group)
-        self._wake.tell(key.queue)
+        self._wake.notify(key.queue)
 
     def _queue_changed(self, queue: str) -> None:
         self._catalogue.forget_queue(queue)
@@ -466,5 +528,5 @@ class Broker:
 
 
 def _spool_home(settings: Settings) -> Path:
-    """Has a directory per database: what is kept for one must not reach another."""
+    """Return a directory per database, because pushes kept for one must not reach another."""
     return Path(settings.spool_dir) if settings.spool_dir else Path(settings.data_dir) / "spool"

@@ -1,4 +1,4 @@
-"""What the health routes judge by, gathered from the parts of a broker."""
+"""Gathers the facts of the health routes from the parts of a broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make_health(
     is_down: Callable[[], bool],
     problems: Callable[[], list[str]],
 ) -> HealthRoutes:
-    """The routes, which ask anew each time."""
+    """Return the routes, which ask anew each time."""
 
     def gather() -> Circumstances:
         failures = database.failures.items()
@@ -51,7 +51,7 @@ def _reason_of(error: Exception | None) -> str:
 
 
 def _spool_trouble(spool: PushSpool, stats: SpoolStats, *, is_blocked: bool) -> str | None:
-    """Say why no push is kept on disk; None while pushes are."""
+    """Say why no push is kept on disk, or None while pushes are."""
     # In an outage and in maintenance pushes are kept behind what is stuck, see PushSpool.take.
     if stats.is_stuck and not is_blocked:
         return "fault"

@@ -59,8 +59,8 @@ class Joining:
             await self._spool.open(self.database_id)
             self._database.await_server(error, self._migrate)
 
-    def look(self) -> None:
-        """The database is there."""
+    def wake(self) -> None:
+        """Join again now, because the database is back."""
         if not self.is_joined and self._task is None:
             self._task = asyncio.create_task(self._keep_joining(), name="join")
 
@@ -94,12 +94,19 @@ class Joining:
             try:
                 await self._join()
             except QueenError as error:
-                logger.error("the broker is not whole yet: %s", error, extra={"event": "not_whole"})
+                logger.error(
+                    "The broker has not joined the database completely; retrying: %s",
+                    error,
+                    extra={"event": "not_whole"},
+                )
             except Exception:
                 # A defect must be seen, and must not leave the broker without its database.
-                logger.exception("joining the database broke", extra={"event": "join_broke"})
+                logger.exception(
+                    "Joining the database failed unexpectedly; retrying.",
+                    extra={"event": "join_broke"},
+                )
             else:
-                logger.warning("the broker is whole", extra={"event": "whole"})
+                logger.warning("The broker has joined the database.", extra={"event": "whole"})
                 break
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_RETRY_S):

@@ -12,11 +12,13 @@ from queenmq.settings import Settings
 
 #: Partitions to try that one look-up brings per place: many pops' worth, found in a few ms.
 _PAGE = 1_000
+#: Push and ack calls in flight next to the database; more only make smaller calls there.
+LEAST_CALLS = 2
 
 
 def push_limits(settings: Settings) -> PushLimits:
     return PushLimits(
-        calls_max=settings.push_calls_max,
+        calls_max=settings.push_calls_max or LEAST_CALLS,
         rows_max=settings.push_rows_max,
         waiting_max=settings.push_waiting_max,
         lock_timeout_ms=settings.push_lock_timeout_ms,
@@ -25,7 +27,7 @@ def push_limits(settings: Settings) -> PushLimits:
 
 
 def pop_slots(settings: Settings) -> int:
-    """How many pop calls may run at once: as set, or as the cores allow."""
+    """Return how many pop calls run at once next to the database: as set, or as the cores allow."""
     return settings.pop_slots or min(max(os.cpu_count() or 2, 2), 8)
 
 

@@ -1,4 +1,4 @@
-"""What the load manager measures, and by which settings it decides."""
+"""Wires the measures and settings of the load manager."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ def make_load_manager(
     pop: PopService,
     operations: OperationMetrics,
 ) -> LoadManager:
-    """The load manager of a broker."""
+    """Return the load manager of a broker."""
 
     def fullness() -> float:
-        """The fullest of the rows in which requests wait for a call, as a share of its bound."""
+        """Return the fullest of the rows in which requests wait for a call, as a share of its
+        bound.
+        """
         return max(
             push.depth / settings.push_waiting_max,
             ack.depth / settings.load_ack_queue_max,
@@ -33,7 +35,7 @@ def make_load_manager(
         )
 
     def oldest_ms() -> float:
-        """The age of the oldest push or ack that waits for a call."""
+        """Return the age of the oldest push or ack that waits for a call."""
         now = now_ms()
         return max(push.oldest_ms(now), ack.oldest_ms(now))
 

@@ -1,4 +1,4 @@
-"""What a broker counts and remembers: series, scrape, minutes and their history."""
+"""Wires the metrics of a broker: series, scrape, minutes and their history."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from queenmq.server.metering.traffic import Traffic
 from queenmq.server.orders import BrokerOrders
 from queenmq.services.history import History
 from queenmq.storage.connection.database import Database
-from queenmq.storage.stores.history import HistoryStore
-from queenmq.storage.stores.metrics import MetricsStore
+from queenmq.storage.stores.observation.history import HistoryStore
+from queenmq.storage.stores.observation.metrics import MetricsStore
 
 #: What a stop waits for the last minute of the history.
 _LAST_S = 2.0
@@ -70,7 +70,7 @@ class Metering:
             port=settings.port,
             parked=parked,
         )
-        load.on_lag.append(self._recorder.lagged)
+        load.on_lag.append(self._recorder.note_lag)
         self.history = History(
             self.store,
             self._recorder,
@@ -82,10 +82,10 @@ class Metering:
             MetricsStore(database),
             self.store,
             series_max=settings.metrics_queues_max,
-            look=self._publish,
+            publish=self._publish,
             is_down=sources.is_down,
         )
-        self._publisher = Publisher(self._look)
+        self._publisher = Publisher(self._sample)
 
     def count_messages(self) -> int:
         """Count the messages that all workers have stored."""
@@ -106,8 +106,8 @@ class Metering:
 
     def _publish(self) -> None:
         self.meter.publish()
-        self.process.look()
+        self.process.publish()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         self._publish()
         self._recorder.sample()

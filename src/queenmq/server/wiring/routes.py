@@ -14,20 +14,25 @@ from queenmq.engine.pop.service import PopService
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.engine.streams.service import CycleService
 from queenmq.engine.transactions import TransactionService
+from queenmq.server.answers.opening import Opener
 from queenmq.server.auth.wiring import Access
 from queenmq.server.metering.traffic import Traffic
 from queenmq.server.routes.admin.aside import AsideRoutes
 from queenmq.server.routes.admin.groups import GroupRoutes
+from queenmq.server.routes.admin.moving import MigrationRoutes
 from queenmq.server.routes.admin.operations import OperationRoutes
 from queenmq.server.routes.admin.places import PlaceRoutes
 from queenmq.server.routes.admin.queues import QueueRoutes
 from queenmq.server.routes.admin.resources import ResourceRoutes
 from queenmq.server.routes.admin.retention import RetentionRoutes
+from queenmq.server.routes.admin.settings import SettingRoutes
+from queenmq.server.routes.admin.steering import SteeringRoutes
 from queenmq.server.routes.admin.system import SystemRoutes
 from queenmq.server.routes.hot.ack import AckRoute
 from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routes.hot.push import PushRoute
 from queenmq.server.routes.hot.transactions import TransactionRoutes
+from queenmq.server.routes.inspection.dashboard import DashboardRoutes
 from queenmq.server.routes.inspection.health import HealthRoutes
 from queenmq.server.routes.inspection.metrics import MetricsRoutes
 from queenmq.server.routes.inspection.openapi import OpenApiRoute
@@ -44,12 +49,13 @@ from queenmq.storage.stores.groups import GroupStore
 from queenmq.storage.stores.operations import PostgresOperationStore
 from queenmq.storage.stores.pipeline import PipelineStore
 from queenmq.storage.stores.retention import RetentionStore
+from queenmq.storage.stores.steering import SteeringStore
 from queenmq.storage.stores.traces import TraceStore
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stores:
-    """What routes read from and write to without a service in between."""
+    """The stores that routes use without a service in between."""
 
     admin: AdminStore
     traces: TraceStore
@@ -60,7 +66,7 @@ class Stores:
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """What routes hand their work to."""
+    """The services that routes use."""
 
     pop: PopService
     ack: AckService
@@ -71,6 +77,7 @@ class Services:
     maintenance: Maintenance
     load: LoadManager
     traffic: Traffic
+    opener: Opener
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,19 +88,22 @@ class Built:
     pop: PopRoute
     health: HealthRoutes
     metrics: MetricsRoutes
+    settings: SettingRoutes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """What routes ask the broker, and what they tell it."""
+    """Callbacks of routes into the broker."""
 
+    #: The database of this broker.
+    source_url: str
     spool_stats: Callable[[], SpoolStats]
     is_down: Callable[[], bool]
     queue_max: Callable[[], int]
     count_messages: Callable[[], int]
     shared_state: Callable[[], wire.BrokerMemory]
     on_queue_changed: Callable[[str], None]
-    #: Is told the queue and the group.
+    #: Gets the queue and the group.
     on_group_deleted: Callable[[str, str], None]
     on_operations_retried: Callable[[], None]
     on_aside_retried: Callable[[], None]
@@ -125,10 +135,13 @@ def make_routes(
             pop=services.pop,
             load=services.load,
             maintenance=services.maintenance,
+            operations=services.operations,
+            health=built.health,
             spool_stats=hooks.spool_stats,
             is_down=hooks.is_down,
             count_messages=hooks.count_messages,
             queue_max=hooks.queue_max,
+            opener=services.opener,
         ),
         *make_stream_routes(
             settings,
@@ -136,14 +149,17 @@ def make_routes(
             services.cycles,
             services.load,
             reachable,
+            services.traffic,
             wait_s=services.operations.wait_s,
             on_deleted=hooks.on_group_deleted,
         ),
         built.health,
         built.metrics,
+        built.settings,
         access.tokens,
         access.sessions,
         access.audit,
+        DashboardRoutes(),
     ]
     routes.append(OpenApiRoute(lambda: [spec for one in routes for spec in specs_of(type(one))]))
     return routes
@@ -153,13 +169,26 @@ def _make_admin(
     settings: Settings, database: Database, stores: Stores, services: Services, hooks: Hooks
 ) -> list[object]:
     groups = GroupStore(database)
+
+    def look_again(queue: str) -> None:
+        services.pop.pushed_elsewhere([queue])
+
     return [
-        QueueRoutes(stores.admin, settings, on_changed=hooks.on_queue_changed),
+        QueueRoutes(
+            stores.admin, settings, services.opener.vault, on_changed=hooks.on_queue_changed
+        ),
         GroupRoutes(
             groups,
             settings,
-            on_moved=lambda queue: services.pop.pushed_elsewhere([queue]),
+            paused_groups=lambda: services.maintenance.paused_groups,
+            on_moved=look_again,
             on_deleted=hooks.on_group_deleted,
+        ),
+        SteeringRoutes(
+            SteeringStore(database, lock_timeout_ms=settings.push_wait_ms),
+            services.maintenance,
+            settings,
+            on_freed=look_again,
         ),
         ResourceRoutes(groups, settings),
         PlaceRoutes(groups, shared=hooks.shared_state),
@@ -178,6 +207,7 @@ def _make_admin(
             on_retry=hooks.on_aside_retried,
         ),
         PipelineRoutes(PipelineStore(database)),
+        MigrationRoutes(stores.operations, source_url=hooks.source_url),
         SystemRoutes(
             services.maintenance,
             settings,

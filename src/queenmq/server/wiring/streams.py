@@ -9,10 +9,12 @@ from queenmq.engine.ack.service import Freed
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.ports import MessageStore
+from queenmq.engine.push.sealing import Sealing
 from queenmq.engine.requests import PartitionRef
 from queenmq.engine.streams.service import CycleService
 from queenmq.metrics.registry import Registry
 from queenmq.server.auth.reach import Reachable
+from queenmq.server.metering.traffic import Traffic
 from queenmq.server.routes.streams.cycles import CycleRoutes
 from queenmq.server.routes.streams.queries import QueryRoutes
 from queenmq.settings import Settings
@@ -38,7 +40,8 @@ def make_cycles(
     on_pushed: Callable[[Iterable[PartitionRef]], None],
     on_queued: Callable[[int], None],
     on_freed: Freed,
-    is_spooling: Callable[[], bool],
+    check_order: Callable[[str], None],
+    sealing: Sealing,
     registry: Registry,
 ) -> CycleService:
     """Build the service that commits cycles."""
@@ -54,7 +57,8 @@ def make_cycles(
         on_pushed=on_pushed,
         on_queued=on_queued,
         on_freed=on_freed,
-        is_spooling=is_spooling,
+        check_order=check_order,
+        sealing=sealing,
         registry=registry,
     )
 
@@ -65,6 +69,7 @@ def make_stream_routes(
     cycles: CycleService,
     load: LoadManager,
     reachable: Reachable,
+    traffic: Traffic,
     *,
     wait_s: Callable[[int], int],
     on_deleted: Callable[[str, str], None],
@@ -72,6 +77,6 @@ def make_stream_routes(
     """Build all routes of streams, on one database."""
     store = StreamStore(database)
     return StreamRoutes(
-        CycleRoutes(cycles, load, settings, reachable, wait_s=wait_s),
+        CycleRoutes(cycles, load, settings, reachable, traffic, wait_s=wait_s),
         QueryRoutes(store, GroupStore(database), settings, on_deleted=on_deleted),
     )

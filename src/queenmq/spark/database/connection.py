@@ -36,7 +36,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self._place = _place_of(url)
-        with _translated(self._place):
+        with _translate_errors(self._place):
             self._connection = connect(url)
 
     def __enter__(self) -> Database:
@@ -46,30 +46,30 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Let the connection go; one that is broken has gone already."""
+        """Keep the connection open, because the next read needs it."""
         with contextlib.suppress(adbc_driver_manager.Error):
             self._connection.close()
 
     def table(self, statement: Sql) -> pa.Table:
-        """All rows of a statement, by a binary COPY."""
-        with _translated(self._place), self._connection.cursor() as cursor:
+        """Return all rows of a statement, by a binary COPY."""
+        with _translate_errors(self._place), self._connection.cursor() as cursor:
             cursor.execute(str(statement))
             return cursor.fetch_arrow_table()
 
     def rows(self, statement: Sql, parameter: object = None) -> list[dict[str, Any]]:
-        """The few rows of a look-up; the parameter travels as JSON."""
-        with _translated(self._place), self._connection.cursor() as cursor:
+        """Return the few rows of a look-up; the parameter travels as JSON."""
+        with _translate_errors(self._place), self._connection.cursor() as cursor:
             cursor.execute(str(statement), None if parameter is None else (_json(parameter),))
             found: list[dict[str, Any]] = cursor.fetch_arrow_table().to_pylist()
             return found
 
     def row(self, statement: Sql) -> dict[str, Any]:
-        """The one row of a look-up."""
+        """Return the one row of a look-up."""
         return self.rows(statement)[0]
 
     def execute(self, statement: Sql, parameter: object) -> None:
-        """A statement that gives nothing back."""
-        with _translated(self._place), self._connection.cursor() as cursor:
+        """Run a statement that returns nothing."""
+        with _translate_errors(self._place), self._connection.cursor() as cursor:
             cursor.execute(str(statement), (_json(parameter),))
 
 
@@ -77,11 +77,11 @@ class _Kept:
     """In the place of a driver's database that its connections are not to close."""
 
     def close(self) -> None:
-        """Nothing: the next connection needs it."""
+        """Keep the connection open, because the next read needs it."""
 
 
 def connect(url: str) -> Any:
-    """A connection that commits each statement by itself.
+    """Return a connection that commits each statement by itself.
 
     The driver looks the types of a database up before its first connection, which takes longer
     than all the rest, and a worker of Spark runs many tasks: that is done once in a process.
@@ -94,7 +94,7 @@ def connect(url: str) -> Any:
 
 @functools.lru_cache(maxsize=_DATABASES_MAX)
 def _database(url: str, pid: int) -> Any:
-    """By process: what a fork leaves of a connection is of no use."""
+    """Return the connection of this process. A fork cannot use its parent's."""
     return adbc_driver_postgresql.connect(url)
 
 
@@ -103,7 +103,7 @@ def _json(parameter: object) -> str:
 
 
 def with_defaults(url: str) -> str:
-    """The URL with our name and a bound on connecting, where it does not say otherwise."""
+    """Return the URL with our name and a bound on connecting, where it does not say otherwise."""
     given = {name for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)}
     missing = [f"{name}={quote(value)}" for name, value in _DEFAULTS.items() if name not in given]
     if not missing:
@@ -113,7 +113,7 @@ def with_defaults(url: str) -> str:
 
 
 def _place_of(url: str) -> str:
-    """Host and database for error texts, never the password."""
+    """Return host and database for error texts, never the password."""
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     host = parts.netloc.rpartition("@")[2] or query.get("host", "the local socket")
@@ -121,7 +121,7 @@ def _place_of(url: str) -> str:
 
 
 @contextlib.contextmanager
-def _translated(place: str) -> Iterator[None]:
+def _translate_errors(place: str) -> Iterator[None]:
     try:
         yield
     except adbc_driver_manager.Error as error:
@@ -145,7 +145,7 @@ def _sentence(error: adbc_driver_manager.Error, place: str) -> QueenError:
 
 
 def _reason(text: str) -> str:
-    """The part of a driver's text that says why, without the statement."""
+    """Return the part of a driver's text that says why, without the statement."""
     text = text.partition("\nQuery was:")[0]
     for mark in ("FATAL:", "ERROR:", "failed:", "Failed to connect:"):
         if mark in text:

@@ -32,13 +32,15 @@ class Outages:
 
     @property
     def text(self) -> str | None:
-        """What is going on, for those who watch; None: the database is there."""
+        """Return what is going on, for those who watch. None means: the database is there."""
         if self._since_ms is None:
             return None
         return f"PostgreSQL, away for {self._lasted_s():.0f} s: {self._reason}"
 
     def begin(self, error: StorageUnavailable) -> float:
-        """The database is away: how long to wait before the next try. Raise if it was too long."""
+        """Return how long to wait before the next try, because the database is away. Raise if it
+        was away too long.
+        """
         if self._since_ms is None:
             self._since_ms = self._clock_ms()
             self._pause_s = _PAUSE_S
@@ -56,7 +58,7 @@ class Outages:
         return min(pause_s, left_s)
 
     def end(self) -> None:
-        """The database has answered."""
+        """Note that the database has answered."""
         if self._since_ms is not None:
             logger.warning(
                 "PostgreSQL is back after %.1f s",

@@ -26,14 +26,14 @@ Value = Sql | int | UUID | datetime | Iterable[UUID]
 
 @functools.cache
 def load(file: str) -> dict[str, Sql]:
-    """The named statements and pieces of one file."""
+    """Return the named statements and pieces of one file."""
     folder = resources.files("queenmq.spark") / "sql"
     parts = _NAME.split((folder / f"{file}.sql").read_text(encoding="utf-8"))
     return {name: Sql(text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def fill(text: Sql, **values: Value) -> Sql:
-    """The text with each `{{name}}` replaced by its value."""
+    """Return the text with each `{{name}}` replaced by its value."""
     return Sql(_VALUE.sub(lambda match: _literal(values[match.group(1)]), text))
 
 

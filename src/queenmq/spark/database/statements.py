@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def read_statements(
     spark: SparkSession, url: str, statements: Sequence[Sql], schema: str
 ) -> DataFrame:
-    """The rows of all these statements, whose columns are those of the schema, by name.
+    """Return the rows of all these statements, whose columns are those of the schema, by name.
 
     Each is taken in whole before Spark works on it: a slow job holds no snapshot.
     """

@@ -56,7 +56,7 @@ class Batches:
         return sum(batch.rows for batch in self.all)
 
     def of(self, batch: Batch) -> DataFrame:
-        """The rows of one, in order."""
+        """Return the rows of one, in order."""
         from pyspark.sql import functions as F
 
         place = F.col(_PLACE)
@@ -68,18 +68,18 @@ class Batches:
 
 @dataclass(frozen=True)
 class Written:
-    """What became of the batches."""
+    """The result of writing batches."""
 
     batches: int
     messages: int
     #: Written by a run before.
     messages_before: int
-    #: Not written yet, because somebody asked to stop.
+    #: Not written yet, because a stop was requested.
     messages_left: int
 
     @property
     def figures(self) -> dict[str, int]:
-        """For a summary."""
+        """Return the figures for a summary."""
         return {
             "messages": self.messages + self.messages_before + self.messages_left,
             "written": self.messages,
@@ -138,7 +138,7 @@ def _find(placed: DataFrame, *, size: int, salt: str) -> list[Batch]:
 
 
 def _rank(task: Column, offsets: Sequence[int]) -> Column:
-    """The place of a row among all."""
+    """Return the place of a row among all."""
     from pyspark.sql import functions as F
 
     starts = F.array(*(F.lit(offset).cast("long") for offset in offsets))
@@ -147,7 +147,7 @@ def _rank(task: Column, offsets: Sequence[int]) -> Column:
 
 
 def _ranges(offsets: Sequence[int], first: int, rows: int) -> Iterator[tuple[int, int]]:
-    """The places of that many rows from the first on, task by task."""
+    """Yield the places of that many rows from the first on, task by task."""
     for task, (start, end) in enumerate(pairwise(offsets)):
         low, high = max(first, start), min(first + rows, end)
         if low < high:
@@ -161,7 +161,7 @@ def _name(salt: str, rows: int, digest: str) -> str:
 
 
 def written_before(url: str, batches: Sequence[Batch]) -> set[str]:
-    """Names of the batches that were written."""
+    """Return names of the batches that were written."""
     from queenmq.spark.database.connection import Database
 
     names = {f"write:{batch.name}": batch.name for batch in batches}
@@ -180,7 +180,7 @@ class Pace:
         self._messages = 0
 
     def pause_s(self, messages: int) -> float:
-        """How long to wait now that so many more were written."""
+        """Return how long to wait now that so many more were written."""
         self._messages += messages
         if self._rate is None:
             return 0.0
@@ -196,7 +196,7 @@ def write(
     rate: float | None = None,
 ) -> Written:
     """Write what was not written before, each batch in a transaction of its own, until all is
-    done or somebody asks to stop.
+    done or a stop is requested.
     """
     before = written_before(options["url"], batches.all)
     skipped = sum(batch.rows for batch in batches.all if batch.name in before)
@@ -204,7 +204,7 @@ def write(
     pace = Pace(rate)
     with stop_requests() as stop:
         for batch in batches.all:
-            progress.tell("writing messages", done + skipped, batches.messages)
+            progress.report("writing messages", done + skipped, batches.messages)
             if stop.is_set():
                 break
             if batch.name in before:
@@ -214,5 +214,5 @@ def write(
                 writer.options(**options, writeId=batch.name).save()
             done += batch.rows
             stop.wait(pace.pause_s(batch.rows))
-    progress.tell("writing messages", done + skipped, batches.messages)
+    progress.report("writing messages", done + skipped, batches.messages)
     return Written(len(batches.all), done, skipped, batches.messages - done - skipped)

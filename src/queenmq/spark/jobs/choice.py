@@ -19,7 +19,7 @@ class Choice:
     partitions: str | None = None
 
     def options(self) -> dict[str, str]:
-        """What the source is told, the address left out."""
+        """Return the options of the source, without the address."""
         given = {
             "queue": self.queue,
             "queuePattern": self.queue_pattern,
@@ -31,5 +31,5 @@ class Choice:
         return found if found.keys() - {"partitions"} else {**found, "queuePattern": ".*"}
 
     def scope(self) -> Scope:
-        """Checked, as the source would."""
+        """Return the scope, checked as the source checks it."""
         return read_options({"url": self.url, **self.options()}).scope

@@ -1,4 +1,4 @@
-"""What every job looks like from outside, whoever runs it: the command line or a program."""
+"""The interface of every job, for the command line and for programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a job did, or with a plan, would do. Everything in it can be written as JSON."""
+    """The result of a job, or of its plan. Everything in it can be written as JSON."""
 
     job: str
     #: One line each, in this order.
@@ -33,22 +33,22 @@ class Summary:
 class Progress(Protocol):
     """Told how far a job is; whether anybody watches is not the job's business."""
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        """`what` is being done; so much of it is, if that can be counted."""
+    def report(self, what: str, done: int | None = None, total: int | None = None) -> None:
+        """Report what is being done, and how much of it is done if that can be counted."""
 
 
 class Silent:
-    """A progress that nobody watches."""
+    """Discards progress reports."""
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        """Say nothing."""
+    def report(self, what: str, done: int | None = None, total: int | None = None) -> None:
+        """Report what is being done, and how much of it is done if that can be counted."""
 
 
 class Job(Protocol):
     """One run of a job, with its options already checked."""
 
     def plan(self, spark: SparkSession) -> Summary:
-        """What `run` would do. Reads only."""
+        """Return what `run` would do. Reads only."""
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Do it. Killed at any point and run again, it has done it once."""

@@ -23,17 +23,17 @@ class Range:
 
     @property
     def buckets(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return int((self.end - self.start).total_seconds()) // self.bucket_s
 
     def starts(self) -> list[datetime]:
-        """When each bucket begins."""
+        """Return the start of each bucket."""
         step = timedelta(seconds=self.bucket_s)
         return [self.start + step * number for number in range(self.buckets)]
 
 
 def parse_length(text: str, option: str) -> int:
-    """`90s`, `5m`, `2h`, `1d` in seconds."""
+    """Parse `90s`, `5m`, `2h`, `1d` into seconds."""
     seconds = parse_seconds(text) or 0.0
     if seconds < 1 or seconds % 1:
         raise InvalidRequest(
@@ -43,7 +43,7 @@ def parse_length(text: str, option: str) -> int:
 
 
 def parse_moment(text: str, option: str, *, now: datetime) -> datetime:
-    """A time, or how long ago it was."""
+    """Parse a time, or how long ago it was."""
     ago = parse_seconds(text.strip().removesuffix(" ago"))
     if ago is not None:
         return now - timedelta(seconds=ago)
@@ -60,7 +60,9 @@ def parse_moment(text: str, option: str, *, now: datetime) -> datetime:
 
 
 def make_range(start: str | None, end: str | None, bucket: str, *, now: datetime) -> Range:
-    """The range, widened to whole buckets; by default the last day, up to the running bucket."""
+    """Return the range, widened to whole buckets; by default the last day, up to the running
+    bucket.
+    """
     bucket_s = parse_length(bucket, "--bucket")
     last = now if end is None else parse_moment(end, "--to", now=now)
     first = last - timedelta(days=1)

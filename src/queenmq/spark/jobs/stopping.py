@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def stop_requests(stop: threading.Event | None = None) -> Iterator[threading.Event]:
-    """An event that is set by SIGTERM and SIGINT. A second signal does what it always did."""
+    """Yield an event that is set by SIGTERM and SIGINT. A second signal does what it always did."""
     stop = stop or threading.Event()
     if threading.current_thread() is not threading.main_thread():
         # Signals are the business of the main thread.

@@ -1,4 +1,4 @@
-"""Runs a declared stream: until it is told to stop, or once over what is there."""
+"""Runs a declared stream: until a stop is requested, or once over what is there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from queenmq.spark.streams.checkpoint import Checkpoint
 from queenmq.spark.streams.definition import Definition, milliseconds
 from queenmq.spark.streams.durations import spark_interval
 from queenmq.spark.streams.lake import append_once
-from queenmq.spark.streams.query import Query, observed
+from queenmq.spark.streams.query import Query, observe_rows
 from queenmq.spark.streams.tally import Tally
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Between two looks at a running stream.
 LOOK_S = 0.5
-#: How long a batch may go on after the stream was told to stop.
+#: How long a batch may go on after a stop was requested.
 _GRACE_S = 30
 #: Looks between two notes.
 _NOTE_EVERY = 20
@@ -54,10 +54,10 @@ class StreamJob:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def plan(self, spark: SparkSession) -> Summary:
-        """What the stream would do."""
+        """Return what the stream would do."""
         checkpoint = self._checkpoint(spark)
         query = self._query()
-        prepared = query.prepared(query.stream(spark))
+        prepared = query.prepare(query.stream(spark))
         results = query.results(prepared)
         last = checkpoint.last_batch()
         steps = {"stream": self.definition.name, **_steps(self.definition)}
@@ -79,13 +79,13 @@ class StreamJob:
             with _in_utc(spark):
                 return self._run(spark, checkpoint, progress)
         except PySparkException as error:
-            raise self._failed(error) from error
+            raise self._make_failure(error) from error
 
     def _run(self, spark: SparkSession, checkpoint: Checkpoint, progress: Progress) -> Summary:
         query, tally = self._query(), Tally()
         aside = Aside(spark, query, checkpoint)
         before = dict(aside.counts)
-        progress.tell("looking at what was left unfinished")
+        progress.report("looking at what was left unfinished")
         aside.catch_up(checkpoint.last_batch())
         with stop_requests(self.stop):
             running = self._start(spark, query, checkpoint)
@@ -93,11 +93,11 @@ class StreamJob:
                 self._follow(running, tally, aside, progress)
             finally:
                 _end(running)
-        self._look(running, tally, aside)
+        self._read_progress(running, tally, aside)
         aside.keep()
         error = running.exception()
         if error is not None:
-            raise self._failed(error)
+            raise self._make_failure(error)
         return self._summary(tally, aside, before)
 
     def _checkpoint(self, spark: SparkSession) -> Checkpoint:
@@ -113,7 +113,7 @@ class StreamJob:
         return Query(self.definition, self.file, self.url)
 
     def _start(self, spark: SparkSession, query: Query, checkpoint: Checkpoint) -> StreamingQuery:
-        results = query.results(observed(query.prepared(query.stream(spark))))
+        results = query.results(observe_rows(query.prepare(query.stream(spark))))
         sink = self.definition.sink
         if sink.queue is not None:
             rows = by_partition(query.to_messages(results))
@@ -144,15 +144,15 @@ class StreamJob:
     def _follow(
         self, running: StreamingQuery, tally: Tally, aside: Aside, progress: Progress
     ) -> None:
-        looks = 0
+        polls = 0
         while running.isActive and not self.stop.wait(LOOK_S):
-            self._look(running, tally, aside)
-            progress.tell(tally.text(aside.total))
-            looks += 1
-            if looks % _NOTE_EVERY == 0:
+            self._read_progress(running, tally, aside)
+            progress.report(tally.text(aside.total))
+            polls += 1
+            if polls % _NOTE_EVERY == 0:
                 aside.keep()
 
-    def _look(self, running: StreamingQuery, tally: Tally, aside: Aside) -> None:
+    def _read_progress(self, running: StreamingQuery, tally: Tally, aside: Aside) -> None:
         for batch in tally.take(running.recentProgress):
             if batch.is_clean:
                 aside.pass_over(batch.number)
@@ -160,7 +160,7 @@ class StreamJob:
                 aside.catch_up(batch.number)
                 aside.keep()
 
-    def _failed(self, error: BaseException) -> StreamFailed:
+    def _make_failure(self, error: BaseException) -> StreamFailed:
         return StreamFailed(f"stream {self.definition.name} stopped: {first_sentence(error)}")
 
     def _summary(self, tally: Tally, aside: Aside, before: dict[str, int]) -> Summary:
@@ -234,7 +234,7 @@ def _last_batch(running: StreamingQuery) -> int | None:
 
 @contextmanager
 def _in_utc(spark: SparkSession) -> Iterator[None]:
-    """Days and texts of times must not depend on where a stream runs."""
+    """Run in UTC, so that days and times do not depend on where a stream runs."""
     name = "spark.sql.session.timeZone"
     before = spark.conf.get(name) or "UTC"
     spark.conf.set(name, "UTC")

@@ -31,7 +31,7 @@ _BUNDLE_BYTES = 1024 * 1024 * 1024
 
 
 def small_files(files: Iterable[DataFile], *, is_thorough: bool) -> Iterator[list[DataFile]]:
-    """Per queue and day the small files, where there are many of them; oldest days first.
+    """Yield the small files of each queue and day that has many, oldest days first.
 
     If thorough, also where there are few, and files of release 0.1.0 of any size.
     """
@@ -47,7 +47,7 @@ def small_files(files: Iterable[DataFile], *, is_thorough: bool) -> Iterator[lis
 
 
 def bundles(groups: Iterable[list[DataFile]]) -> Iterator[list[DataFile]]:
-    """Several queues and days at once, up to a bound."""
+    """Yield bundles of several queues and days, up to a bound."""
     bundle: list[DataFile] = []
     for group in groups:
         bundle += group

@@ -23,7 +23,9 @@ _NAME_BYTES = 255
 
 
 def working_names(queues: Iterable[str], plain: str) -> dict[str, str]:
-    """The queues by what Spark calls them: their names where they are plain, else a digest."""
+    """Return the queues by what Spark calls them: their names where they are plain, else a
+    digest.
+    """
     return {
         name if re.fullmatch(plain, name) and name != NO_VALUE else f"~{_digest(name)}": name
         for name in queues
@@ -31,20 +33,22 @@ def working_names(queues: Iterable[str], plain: str) -> dict[str, str]:
 
 
 def folder_name(queue: str) -> str:
-    """The folder of a queue on a local file system.
+    """Return the folder of a queue on a local file system.
 
     A name that is too long has a digest, and its folder names no column: a reader that takes values
     from folders fails there instead of reading a wrong name.
     """
-    return _encoded(queue) if fits(queue) else f"long-{_digest(queue)}"
+    return _encode(queue) if fits(queue) else f"long-{_digest(queue)}"
 
 
 def fits(queue: str) -> bool:
-    """Whether the name of a queue can be that of a folder; if not, delta-rs cannot write there."""
-    return len(_encoded(queue)) <= _NAME_BYTES
+    """Return whether the name of a queue can be that of a folder; if not, delta-rs cannot write
+    there.
+    """
+    return len(_encode(queue)) <= _NAME_BYTES
 
 
-def _encoded(queue: str) -> str:
+def _encode(queue: str) -> str:
     if queue == NO_VALUE:
         return f"queue={queue.replace('_', '%5F')}"
     # delta-rs does not find its own files again below a folder with a tilde.

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
 from queenmq.errors import InvalidRequest, StorageRejected
+from queenmq.spark.lake.stores import urls
 
 #: Name and type, in the words of both Delta and Spark.
 COLUMNS = (
@@ -38,6 +39,8 @@ VARIANT = "payload_variant"
 PARTITIONED_BY = ("queue", "day")
 #: The columns that are in the files; the log has the others.
 FILE_COLUMNS = tuple(column for column in COLUMNS if column[0] not in PARTITIONED_BY)
+#: A file is cut there; more than memory likes to sort is never needed.
+FILE_ROWS = 1_000_000
 #: Patterns to Spark, and in the path of a table they stop delta-rs, some only when it writes.
 _REFUSED = frozenset("*?{}[]^|%\\")
 #: What Java leaves as it is in the path of a URI.
@@ -57,7 +60,7 @@ class Lake:
 
     @classmethod
     def at(cls, text: str) -> Lake:
-        """As users write it."""
+        """Parse a lake as users write it."""
         if not text.strip():
             raise InvalidRequest("the lake is empty; give a folder, or a URL such as s3://bucket/x")
         refused = sorted(set(text) & _REFUSED)
@@ -70,29 +73,32 @@ class Lake:
         if parts.scheme == "file":
             text = parts.path
         elif "://" in text:
-            return cls(text.rstrip("/"))
+            return cls(urls.normalize_url(text))
         return cls(os.path.abspath(os.path.expanduser(text)))
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine, or one that is mounted."""
+        """Return whether it is a folder of this machine, or one that is mounted."""
         return "://" not in self.location
 
     @property
     def messages(self) -> str:
-        """The table of messages, as delta-rs takes it."""
+        """Return the table of messages, as delta-rs takes it."""
         return f"{self.location}/messages"
 
     @property
     def manifest(self) -> str:
-        """The table of what was archived and verified."""
+        """Return the table of what was archived and verified."""
         return f"{self.location}/manifest"
 
     def for_spark(self, path: str) -> str:
-        """A path below the table of messages; with a scheme, whatever Spark's own default is."""
+        """Return a path below the table of messages; with a scheme, whatever Spark's own default
+        is.
+        """
         # The location has none of them, but other writers may name folders as they like.
         literal = re.sub(r"([*?{}\[\]\\])", r"\\\1", path)
-        return f"{'file:' if self.is_local else ''}{self.messages}/{literal}"
+        home = f"file:{self.messages}" if self.is_local else urls.to_spark_url(self.messages)
+        return f"{home}/{literal}"
 
 
 @dataclass(frozen=True)
@@ -120,23 +126,23 @@ class DataFile:
 
     @property
     def partition_values(self) -> dict[str, str | None]:
-        """In the form of Delta's log."""
+        """Return the partition values in the form of Delta's log."""
         return {"queue": self.queue, "day": self.day.isoformat()}
 
     @property
     def has_variant(self) -> bool:
-        """Whether the file has the payloads as variants, too: only ours do."""
+        """Return whether the file has the payloads as variants, too: only ours do."""
         return _OWN.match(self.path) is not None
 
     @property
     def is_of_first_layout(self) -> bool:
-        """Whether release 0.1.0 wrote it."""
+        """Return whether release 0.1.0 wrote it."""
         return _FIRST_LAYOUT.match(self.path) is not None
 
     def may_have(
         self, low: int | datetime | None, before: int | datetime | None, column: str
     ) -> bool:
-        """Whether values from `low` up to, but without `before` may be in a column."""
+        """Return whether values from `low` up to, but without `before` may be in a column."""
         first, last = getattr(self, f"first_{column}"), getattr(self, f"last_{column}")
         return (low is None or last is None or last >= low) and (
             before is None or first is None or first < before
@@ -144,7 +150,7 @@ class DataFile:
 
 
 def app_id(queue_id: UUID) -> str:
-    """Under this name the log keeps the transaction up to which a queue was archived.
+    """Return the name under which the log keeps how far a queue was archived.
 
     A queue that is deleted and made again has another id, and begins anew.
     """
@@ -152,7 +158,7 @@ def app_id(queue_id: UUID) -> str:
 
 
 def path_in_table(uri: str, folder: str) -> str:
-    """Where a file of a folder lies below the table, from the URI by which Spark knows it."""
+    """Return the path of a file below the table, from the URI that Spark uses."""
     _, found, rest = uri.partition(f"/{folder}/")
     if not found:
         raise ValueError(f"{uri} is not in {folder}")
@@ -160,8 +166,8 @@ def path_in_table(uri: str, folder: str) -> str:
 
 
 def file_keys(lake: Lake, files: Sequence[DataFile]) -> tuple[int, dict[str, DataFile]]:
-    """How many of the last parts of the URI by which Spark knows a file tell it apart; the files by
-    these parts.
+    """Return how many of the last parts of the URI by which Spark knows a file tell it apart; the
+    files by these parts.
 
     Not all of it: the beginning depends on the file system.
     """
@@ -176,13 +182,13 @@ def file_keys(lake: Lake, files: Sequence[DataFile]) -> tuple[int, dict[str, Dat
 
 
 def file_key(lake: Lake, path: str, depth: int) -> str:
-    """The last parts of the URI by which Spark knows a file below the table."""
+    """Return the last parts of the URI by which Spark knows a file below the table."""
     parts = f"{lake.messages}/{path}".split("/")[-depth:]
-    return "/".join("".join(map(_quoted, part)) for part in parts)
+    return "/".join("".join(map(_quote, part)) for part in parts)
 
 
-def _quoted(character: str) -> str:
-    """A character as Java writes it in a URI."""
+def _quote(character: str) -> str:
+    """Return a character as Java writes it in a URI."""
     if character in _UNQUOTED:
         return character
     if ord(character) >= 128 and unicodedata.category(character) not in ("Cc", "Zs", "Zl", "Zp"):
@@ -190,7 +196,7 @@ def _quoted(character: str) -> str:
     return quote(character, safe="")
 
 
-def pruned(
+def prune_files(
     files: Iterable[DataFile],
     *,
     queues: Iterable[str] | None = None,
@@ -199,7 +205,9 @@ def pruned(
     start: int = 0,
     end: int | None = None,
 ) -> list[DataFile]:
-    """The files that may hold messages of these queues, days (both included) and transactions."""
+    """Return the files that may hold messages of these queues, days (both included) and
+    transactions.
+    """
     names = None if queues is None else set(queues)
     return [
         file

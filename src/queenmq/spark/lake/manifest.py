@@ -81,7 +81,7 @@ def append(
 
 
 def read_entries(lake: Lake) -> list[dict[str, Any]]:
-    """All rows, without Spark; none where there is no manifest."""
+    """Return all rows, without Spark, or none where there is no manifest."""
     with delta_errors(lake, "read"):
         if not DeltaTable.is_deltatable(lake.manifest):
             return []
@@ -90,7 +90,7 @@ def read_entries(lake: Lake) -> list[dict[str, Any]]:
 
 
 def read_manifest(spark: SparkSession, lake: Lake) -> DataFrame:
-    """All rows. It is small next to the messages: one row per partition and commit."""
+    """Return all rows. It is small next to the messages: one row per partition and commit."""
     with delta_errors(lake, "read"):
         if not DeltaTable.is_deltatable(lake.manifest):
             raise NotFound(f"there is no manifest at {lake.location}; nothing was archived there")
@@ -109,7 +109,7 @@ def tidy(lake: Lake, *, at_least: int = _FILES_MAX) -> None:
 
 
 def clean_up(lake: Lake, hours: int, *, is_dry: bool = False) -> int:
-    """Delete files that no version of the last hours refers to; how many."""
+    """Delete files that no version of the last hours refers to. Return how many."""
     with delta_errors(lake, "cleaned up"):
         if not DeltaTable.is_deltatable(lake.manifest):
             return 0

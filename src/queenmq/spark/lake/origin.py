@@ -26,7 +26,7 @@ def check_origin(
 
 
 def _problem(table: MessageTable, noted: Noted, continues: str | None) -> str | None:
-    """What speaks against the database; lakes of before know nothing of theirs."""
+    """Return what speaks against the database, if anything. Old lakes do not know theirs."""
     if table.origin is None:
         return None
     allowed = {number_of(name) for name in (noted.database, continues) if name}

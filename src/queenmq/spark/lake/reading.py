@@ -16,8 +16,9 @@ from queenmq.spark.lake.layout import (
     DataFile,
     Lake,
     file_keys,
-    pruned,
+    prune_files,
 )
+from queenmq.spark.lake.stores.spark_files import can_use, read_by_arrow
 from queenmq.spark.lake.table import MessageTable, open_table
 from queenmq.spark.runtime.failures import spark_failures
 
@@ -38,7 +39,7 @@ def read_messages(
     until: date | None = None,
     version: int | datetime | None = None,
 ) -> DataFrame:
-    """All messages of a lake, or those of some queues and days (both included).
+    """Return all messages of a lake, or those of some queues and days (both included).
 
     Naming queues and days passes over files that a filter would have to open. A lake that is empty
     gives no rows; where there is none, that is an error. `version` is one of before, by its number
@@ -46,7 +47,7 @@ def read_messages(
     version whose positions were asked for.
     """
     table = lake if isinstance(lake, MessageTable) else open_table(_lake(lake), version)
-    files = pruned(table.files(), queues=queues, since=since, until=until)
+    files = prune_files(table.files(), queues=queues, since=since, until=until)
     rows = read_files(spark, table.lake, files)
     if queues is not None:
         rows = rows.where(rows["queue"].isin(list(queues)))
@@ -54,7 +55,7 @@ def read_messages(
 
 
 def archived_until(lake: str | Lake | MessageTable, queue_ids: Iterable[UUID]) -> dict[UUID, int]:
-    """For each queue: its messages of all transactions below this number are in the lake.
+    """Return for each queue the transaction number below which all its messages are in the lake.
 
     0 for a queue that never was archived.
     """
@@ -71,11 +72,15 @@ def _lake(place: str | Lake) -> Lake:
 
 
 def read_files(spark: SparkSession, lake: Lake, files: Iterable[DataFile]) -> DataFrame:
-    """The rows of these files. Queue and day are those of the log, as Delta's protocol has it."""
+    """Return the rows of these files. Queue and day are those of the log, as Delta's protocol has
+    it.
+    """
     listed = list(files)
     if not listed:
         return spark.createDataFrame([], _ddl((*COLUMNS, _VARIANT)))
     with spark_failures(f"the lake at {lake.location} cannot be read", is_asked_for=False):
+        if not can_use(spark, lake):
+            return read_by_arrow(spark, lake, listed)
         parts = [
             _read_paths(spark, lake, paths, has_variant=has_variant)
             for has_variant in (True, False)
@@ -88,7 +93,7 @@ def read_files(spark: SparkSession, lake: Lake, files: Iterable[DataFile]) -> Da
 def _read_paths(
     spark: SparkSession, lake: Lake, paths: Collection[str], *, has_variant: bool
 ) -> DataFrame:
-    """The columns that are in the files, and the place of each file."""
+    """Return the columns that are in the files, and the place of each file."""
     from pyspark.sql import functions as F
 
     kinds = (*FILE_COLUMNS, _VARIANT) if has_variant else FILE_COLUMNS
@@ -119,7 +124,7 @@ def _add_values_of_log(
 
 
 def row_checksum() -> Column:
-    """The checksum of a message; see `tally.py`."""
+    """Return the checksum of a message. See `tally.py`."""
     from pyspark.sql import functions as F
 
     def text(name: str) -> Column:

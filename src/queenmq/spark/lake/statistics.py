@@ -19,7 +19,7 @@ _LAST_CHARACTER = "\U0010ffff"
 def statistics(
     records: int, bounds: Mapping[str, tuple[Any, Any]], nulls: Mapping[str, int]
 ) -> str:
-    """The statistics of a file as JSON; a column that is always NULL has no bounds."""
+    """Return the statistics of a file as JSON; a column that is always NULL has no bounds."""
     known = {
         name: (low, high)
         for name, (low, high) in bounds.items()
@@ -36,12 +36,12 @@ def statistics(
 
 
 def _lower(value: Any) -> Any:
-    """What is not above the value; the beginning of a text is not above it."""
+    """Return what is not above the value; the beginning of a text is not above it."""
     return value[:TEXT_MAX] if isinstance(value, str) else _exact(value)
 
 
 def _upper(value: Any) -> Any:
-    """What is not below the value."""
+    """Return what is not below the value."""
     if not isinstance(value, str) or len(value) <= TEXT_MAX:
         return _exact(value)
     kept = value[:TEXT_MAX].rstrip(_LAST_CHARACTER)

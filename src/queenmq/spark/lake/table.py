@@ -25,6 +25,7 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Tra
 from queenmq.clock import unix_ms
 from queenmq.errors import Conflict, NotFound, StorageRejected, StorageUnavailable
 from queenmq.spark.lake.layout import COLUMNS, PARTITIONED_BY, DataFile, Lake, app_id
+from queenmq.spark.lake.stores.urls import explain
 from queenmq.spark.lake.vacuuming import remove_empty_folders, vacuum
 from queenmq.spark.sink.digests import digest_texts
 
@@ -48,12 +49,12 @@ class Origin:
 
     @classmethod
     def of(cls, database: str, mark: int) -> Origin:
-        """As the database calls itself."""
+        """Read the origin as the database names itself."""
         return cls(number_of(database), mark)
 
 
 def number_of(database: str) -> int:
-    """The name of a database as Delta's log can keep it."""
+    """Return the name of a database as Delta's log can keep it."""
     return digest_texts([database.encode()])
 
 
@@ -66,17 +67,17 @@ class MessageTable:
 
     @property
     def id(self) -> UUID:
-        """Stays the same when the lake is moved."""
+        """Return the id, which stays the same when the lake is moved."""
         return UUID(str(self._delta.metadata().id))
 
     @property
     def version(self) -> int:
-        """Grows by one with each commit."""
+        """Return the version, which grows by one with each commit."""
         found: int = self._delta.version()
         return found
 
     def files(self) -> list[DataFile]:
-        """All files of this version."""
+        """Return all files of this version."""
         rows = pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
         if any(row["partition.queue"] is None or row["partition.day"] is None for row in rows):
             raise StorageRejected(
@@ -86,12 +87,12 @@ class MessageTable:
         return [_data_file(row) for row in rows]
 
     def missing_files(self) -> list[str]:
-        """Files of this version that are not where they should be."""
+        """Return files of this version that are not where they should be."""
         found: list[str] = self._delta.repair(dry_run=True)["files_removed"]
         return sorted(map(unquote, found))
 
     def history(self, limit: int) -> list[dict[str, Any]]:
-        """The last commits, newest first: `version`, `time` and `operation`."""
+        """Return the last commits, newest first: `version`, `time` and `operation`."""
         return [
             {
                 "version": entry["version"],
@@ -102,17 +103,19 @@ class MessageTable:
         ]
 
     def position(self, queue_id: UUID) -> int:
-        """The queue's messages of all transactions below are in this version."""
+        """Return the position: the queue's messages of all transactions below it are in this
+        version.
+        """
         return self._delta.transaction_version(app_id(queue_id)) or 0
 
     @property
     def reader(self) -> str:
-        """The name of this lake among those who note marks; see history.py."""
+        """Return the name of this lake among those who note marks. See history.py."""
         return f"lake:{self.id}"
 
     @property
     def origin(self) -> Origin | None:
-        """Where its messages come from; None: nobody noted that."""
+        """Return where the messages come from, or None if that was never noted."""
         database = self._delta.transaction_version(_DATABASE)
         mark = self._delta.transaction_version(_MARK)
         return None if database is None or mark is None else Origin(database, mark)
@@ -168,7 +171,7 @@ class MessageTable:
             )
 
     def vacuum(self, hours: int, *, is_dry: bool = False) -> int:
-        """Delete files that no version of the last hours refers to; how many."""
+        """Delete files that no version of the last hours refers to. Return how many."""
         with delta_errors(self.lake, "cleaned up"):
             found = vacuum(self._delta, hours, is_dry=is_dry)
         if self.lake.is_local and not is_dry:
@@ -177,12 +180,12 @@ class MessageTable:
 
 
 def transactions(positions: Mapping[UUID, int]) -> list[Transaction]:
-    """Positions in the form of Delta's log."""
+    """Return positions in the form of Delta's log."""
     return [Transaction(app_id(queue), xid) for queue, xid in positions.items()]
 
 
 def open_table(lake: Lake, version: int | datetime | None = None) -> MessageTable:
-    """The newest version, or one of before."""
+    """Return the newest version, or one of before."""
     with delta_errors(lake, "read"):
         try:
             delta = DeltaTable(lake.messages)
@@ -208,7 +211,7 @@ def _check_features(lake: Lake, delta: DeltaTable) -> None:
 
 
 def find_table(lake: Lake) -> MessageTable | None:
-    """The newest version, if there is a lake."""
+    """Return the newest version, if there is a lake."""
     try:
         return open_table(lake)
     except NotFound:
@@ -216,7 +219,7 @@ def find_table(lake: Lake) -> MessageTable | None:
 
 
 def open_or_create(lake: Lake) -> MessageTable:
-    """The newest version, which may be the first."""
+    """Return the newest version, which may be the first."""
     schema = Schema([Field(name, PrimitiveType(kind)) for name, kind in COLUMNS])
     create_table(lake, lake.messages, schema, PARTITIONED_BY)
     return open_table(lake)
@@ -229,7 +232,7 @@ def create_table(lake: Lake, path: str, schema: Schema, partition_by: Sequence[s
             return
         if lake.is_local:
             os.makedirs(path, exist_ok=True)
-        with contextlib.suppress(CommitFailedError):  # somebody else made it just now
+        with contextlib.suppress(CommitFailedError):  # another process made it just now
             DeltaTable.create(path, schema, partition_by=list(partition_by), mode="ignore")
 
 
@@ -240,13 +243,12 @@ def delta_errors(lake: Lake, what: str) -> Iterator[None]:
         yield
     except CommitFailedError as error:
         raise Conflict(
-            f"somebody else wrote to the lake at {lake.location} meanwhile, so nothing was added;"
+            f"another process wrote to the lake at {lake.location} meanwhile, so nothing was added;"
             " run the job again"
         ) from error
     except (DeltaError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
         raise StorageUnavailable(
-            f"the lake at {lake.location} cannot be {what}: {reason}"
+            f"the lake at {lake.location} cannot be {what}: {explain(lake.location, str(error))}"
         ) from error
 
 

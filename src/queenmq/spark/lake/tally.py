@@ -31,12 +31,12 @@ class Tally:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Tally:
-        """From a row of either side."""
+        """Read a tally from a row of either side."""
         return cls(row["messages"], row["first_seq"], row["last_seq"], int(row["checksum"]))
 
 
 def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[str, Tally]:
-    """By partition id; a partition may have several rows."""
+    """Sum rows by partition id. A partition may have several rows."""
     found: dict[str, Tally] = {}
     for row in rows:
         tally, key = Tally.of(row), row["partition_id"]
@@ -44,6 +44,6 @@ def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[str, Tally]:
     return found
 
 
-def differing(lake: Mapping[str, Tally], live: Mapping[str, Tally]) -> list[str]:
-    """The partitions that are not the same on both sides, in order."""
+def find_differences(lake: Mapping[str, Tally], live: Mapping[str, Tally]) -> list[str]:
+    """Return the partitions that are not the same on both sides, in order."""
     return sorted(key for key in lake.keys() | live.keys() if lake.get(key) != live.get(key))

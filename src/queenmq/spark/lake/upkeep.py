@@ -32,7 +32,7 @@ _ORDER = ("partition_id", "seq")
 
 
 def describe(lake: Lake, version: int | None = None) -> Summary:
-    """What is in a lake, by its log."""
+    """Return what is in a lake, by its log."""
     table = open_table(lake, version)
     files = table.files()
     figures = {
@@ -99,7 +99,9 @@ def optimize(lake: Lake, *, is_dry: bool = False, z_order: bool = False) -> Summ
 
 
 def _can_rewrite(file: DataFile) -> bool:
-    """Whether delta-rs can: not into a folder with a long name, nor from one with a tilde."""
+    """Return whether delta-rs can: not into a folder with a long name, nor from one with a
+    tilde.
+    """
     return fits(file.queue) and "~" not in file.path
 
 

@@ -1,4 +1,4 @@
-"""Deletes files and folders of a table that nobody can need any more."""
+"""Deletes files and folders of a table that no reader can need any more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STRAY_HOURS = 24
 
 
 def vacuum(delta: DeltaTable, hours: int, *, is_dry: bool = False) -> int:
-    """Also files that no version ever knew: those of jobs that were killed.
+    """Remove old files, and those of killed jobs that no version ever knew.
 
     A job that is running writes such files, too, so they are kept for a day at least.
     """
@@ -34,7 +34,7 @@ def vacuum(delta: DeltaTable, hours: int, *, is_dry: bool = False) -> int:
 
 
 def remove_empty_folders(path: str) -> None:
-    """Those that nobody has touched for a while: a job that is running makes folders, too."""
+    """Remove empty folders that are old enough. A running job creates folders, too."""
     latest = unix_ms() / 1000 - STRAY_HOURS * 3600
     for folder, folders, files in os.walk(path, topdown=False):
         if files or folder == path or "_delta_log" in folder:

@@ -21,7 +21,7 @@ _ENTRY = ("partition_id", "first_seq", "last_seq", "messages", "checksum")
 
 @dataclass(frozen=True)
 class Noted:
-    """What the manifest says of a partition."""
+    """The manifest's entry for a partition."""
 
     queue: str
     partition: str
@@ -43,7 +43,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a lake holds, next to what its manifest says."""
+    """The content of a lake beside its manifest."""
 
     partitions: int
     messages: int
@@ -76,7 +76,7 @@ def verify(table: MessageTable) -> Verified:
 
 
 def notes(entries: Iterable[Mapping[str, Any]]) -> dict[str, Noted]:
-    """The manifest by partition id; an entry that is there twice counts once."""
+    """Return the manifest by partition id; an entry that is there twice counts once."""
     found: dict[str, Noted] = {}
     unique = {tuple(entry[name] for name in _ENTRY): entry for entry in entries}
     tallies = add_up(unique.values())
@@ -88,7 +88,7 @@ def notes(entries: Iterable[Mapping[str, Any]]) -> dict[str, Noted]:
 
 
 def differences(noted: Mapping[str, Noted], found: Mapping[str, Tally]) -> Iterator[Difference]:
-    """The partitions whose rows are not those that were verified, by name."""
+    """Yield the partitions whose rows are not those that were verified, by name."""
     for key, note in sorted(noted.items(), key=lambda item: (item[1].queue, item[1].partition)):
         tally = found.get(key)
         count = tally.messages if tally else 0
@@ -103,7 +103,7 @@ def differences(noted: Mapping[str, Noted], found: Mapping[str, Tally]) -> Itera
 def _sums(
     batches: Iterable[pa.RecordBatch], noted: Mapping[str, Noted]
 ) -> tuple[dict[str, Tally], int]:
-    """The rows that were verified, by partition, and how many others there are."""
+    """Return the rows that were verified, by partition, and how many others there are."""
     found: dict[str, Tally] = {}
     others = 0
     for batch in batches:

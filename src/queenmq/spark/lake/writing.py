@@ -17,6 +17,7 @@ from queenmq.spark.lake.folders import LOCAL, NO_VALUE, REMOTE, folder_name, wor
 from queenmq.spark.lake.layout import (
     COLUMNS,
     FILE_COLUMNS,
+    FILE_ROWS,
     PARTITIONED_BY,
     VARIANT,
     DataFile,
@@ -24,16 +25,16 @@ from queenmq.spark.lake.layout import (
     path_in_table,
 )
 from queenmq.spark.lake.statistics import TEXT_MAX, statistics
+from queenmq.spark.lake.stores.arrow_writing import write_by_arrow
+from queenmq.spark.lake.stores.spark_files import can_use
 from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-#: A file is cut there; more than memory likes to sort is never needed.
-FILE_ROWS = 1_000_000
 _MICROSECONDS_A_DAY = 86_400_000_000
 _SETTINGS = {
-    # Spark writes times in a form that nobody else does, unless it is told otherwise.
+    # Spark writes times in a form of its own, unless a setting says otherwise.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # polars opens no file that calls a column a variant. Spark reads it without.
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
@@ -43,7 +44,7 @@ _SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS)
 
 
 def as_rows_of_lake(messages: DataFrame) -> DataFrame:
-    """Messages of the source, with the columns of a lake."""
+    """Return messages of the source, with the columns of a lake."""
     from pyspark.sql import functions as F
 
     days = F.floor(F.unix_micros("created_at") / F.lit(_MICROSECONDS_A_DAY)).cast("int")
@@ -56,25 +57,32 @@ def write_files(
     spark: SparkSession, lake: Lake, rows: DataFrame, queues: Collection[str]
 ) -> list[DataFile]:
     """Write rows of these queues into a new folder; the files that are there then."""
+    if not can_use(spark, lake):
+        with spark_failures(f"messages cannot be written to the lake at {lake.location}"):
+            return write_by_arrow(lake, _sort_rows(rows))
     folder = f"data-{uuid4().hex}"
     plain = LOCAL if lake.is_local else REMOTE
     laid_out = rows.withColumn("queue", _working_name(plain))
-    ordered = laid_out.hint("rebalance", *PARTITIONED_BY).sortWithinPartitions(
-        *PARTITIONED_BY, "partition_id", "seq"
-    )
     with (
         spark_failures(f"messages cannot be written to the lake at {lake.location}"),
         _settings(spark, _SETTINGS),
     ):
-        ordered.write.partitionBy(*PARTITIONED_BY).options(
+        _sort_rows(laid_out).write.partitionBy(*PARTITIONED_BY).options(
             compression="zstd", maxRecordsPerFile=str(FILE_ROWS)
         ).parquet(lake.for_spark(folder))
         files = _files(spark, lake, folder, working_names(queues, plain))
     return _rename_folders(lake, folder, files) if lake.is_local else files
 
 
+def _sort_rows(rows: DataFrame) -> DataFrame:
+    """Return the rows of a queue and day together, in their order."""
+    return rows.hint("rebalance", *PARTITIONED_BY).sortWithinPartitions(
+        *PARTITIONED_BY, "partition_id", "seq"
+    )
+
+
 def _working_name(plain: str) -> Column:
-    """What `folders.working_names` says, for the rows."""
+    """Return the working name of each row's queue, as `folders.working_names` does."""
     from pyspark.sql import functions as F
 
     name = F.col("queue")
@@ -85,7 +93,7 @@ def _working_name(plain: str) -> Column:
 def _files(
     spark: SparkSession, lake: Lake, folder: str, names: Mapping[str, str]
 ) -> list[DataFile]:
-    """What is in a folder, with the bounds of each column."""
+    """Return what is in a folder, with the bounds of each column."""
     from pyspark.sql import functions as F
 
     file = F.col("_metadata")

@@ -13,7 +13,8 @@ from queenmq.spark.payloads.fitting import make_fitter
 #: The column for payloads that do not fit; NULL beside one that does.
 MISFIT = "misfit"
 _MISFIT_TYPE = StructType(
-    [StructField("reason", StringType(), False), StructField("payload", StringType(), False)]
+    # Without the key of an encrypted payload there is nothing to show.
+    [StructField("reason", StringType(), False), StructField("payload", StringType(), True)]
 )
 
 _fitter = functools.cache(make_fitter)
@@ -33,9 +34,8 @@ def fit_payloads(rows: pa.Table, schema: StructType) -> pa.Table:
     """Return the rows with typed payloads, and those that do not fit beside them."""
     fit = _fitter(schema)
     fields, misfits = [], []
-    texts, encrypted = rows["payload"].to_pylist(), rows["is_encrypted"].to_pylist()
-    for text, is_encrypted in zip(texts, encrypted, strict=True):
-        found, reason = (None, "payload is encrypted") if is_encrypted else fit(text)
+    for text in rows["payload"].to_pylist():
+        found, reason = (None, "payload is encrypted") if text is None else fit(text)
         fields.append(found)
         misfits.append(None if reason is None else {"reason": reason, "payload": text})
     place = rows.column_names.index("payload")

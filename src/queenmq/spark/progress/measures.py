@@ -30,14 +30,16 @@ class Measures:
         self._taken_ms: float | None = None
         self._figures: dict[str, Any] = {}
 
-    def look(self, database: Database, everything: Selection, start: int, end: int | None) -> None:
+    def measure(
+        self, database: Database, everything: Selection, start: int, end: int | None
+    ) -> None:
         """Measure the batch from `start` to `end`, and what it leaves unread.
 
         `end` None: nothing is new, and `start` is as far as the stream has read.
         """
         now = now_ms()
         if end is None and self._taken_ms is not None and now < self._taken_ms + _AGAIN_MS:
-            # The lag may be a little old; a batch must not be told twice.
+            # The lag may be a little old; a batch must not be reported twice.
             self._figures = {**self._figures, "rowsByQueue": {}}
             return
         self._taken_ms = now

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """How far one Queen source of a query is."""
+    """The progress of one Queen source of a query."""
 
     #: Messages of the batch by queue; queues without any are left out.
     rows_by_queue: Mapping[str, int]

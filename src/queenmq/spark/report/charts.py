@@ -68,7 +68,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Hover:
-    """What the browser tells under the pointer."""
+    """The text that the browser shows under the pointer."""
 
     x: str
     y: int
@@ -168,10 +168,10 @@ def bar_chart(
     for number, (label, value, remark) in enumerate(rows):
         y = _TOP + number * _ROW
         length = max(2.0, value / highest * (_WIDTH - _NAMES - _VALUES))
-        told = f"{form(value)}{f' · {remark}' if remark else ''}"
+        shown = f"{form(value)}{f' · {remark}' if remark else ''}"
         bars.append(
             Bar(
-                hint=f"{label}: {told}",
+                hint=f"{label}: {shown}",
                 x=str(_NAMES),
                 y=str(y + 3),
                 width=f"{length:.1f}",
@@ -180,7 +180,7 @@ def bar_chart(
                 name=_cut(label),
                 name_x=_NAMES - 10,
                 text_y=y + 15,
-                value=told,
+                value=shown,
                 value_x=f"{_NAMES + length + 8:.1f}",
             )
         )
@@ -230,7 +230,7 @@ def column_chart(
 
 @dataclass(frozen=True)
 class _Plot:
-    """Where values stand on the paper."""
+    """Places values on the paper."""
 
     count: int
     highest: float
@@ -285,12 +285,12 @@ def _hovers(
     step = plot.width / max(1, plot.count)
     hovers = []
     for place, time in enumerate(times):
-        told = [
+        shown = [
             f"{each.name}: {form(value)}"
             for each in series
             if (value := each.values[place]) is not None
         ]
-        text = "\n".join([moment(time), *told])
+        text = "\n".join([moment(time), *shown])
         x = f"{_LEFT + step * place:.2f}"
         hovers.append(Hover(x, _TOP, f"{step:.2f}", plot.base - _TOP, text))
     return hovers

@@ -11,7 +11,7 @@ Format = Callable[[float], str]
 
 
 def plain(value: float) -> str:
-    """1,234 up to ten thousand, then 12.3k, 4.5M."""
+    """Format a number: 1,234 up to ten thousand, then 12.3k, 4.5M."""
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
             return f"{_short(value / (1e3 if letter == 'k' else limit))}{letter}"
@@ -19,7 +19,7 @@ def plain(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Bytes."""
+    """Format bytes."""
     for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
         if abs(value) >= 1024**power:
             return f"{_short(value / 1024**power)} {unit}"
@@ -27,7 +27,7 @@ def size(value: float) -> str:
 
 
 def duration(value: float) -> str:
-    """Milliseconds."""
+    """Format milliseconds."""
     for limit, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
         if abs(value) >= limit:
             return f"{_short(value / limit)} {unit}"
@@ -35,17 +35,17 @@ def duration(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share of one."""
+    """Return a share of one."""
     return f"{value * 100:.1f} %"
 
 
 def moment(time: datetime) -> str:
-    """A time in UTC."""
+    """Return a time in UTC."""
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def _short(value: float) -> str:
-    """Three digits at most where there is a fraction."""
+    """Format with at most three digits where there is a fraction."""
     places = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     text = f"{value:,.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -65,7 +65,7 @@ def ticks(highest: float, *, wanted: int = 4, is_whole: bool = False) -> list[fl
 
 
 def time_labels(times: Sequence[datetime], *, wanted: int = 6) -> list[tuple[int, str]]:
-    """Which of these times stand on the axis, by their place, and how."""
+    """Return the times that stand on the axis, each with its place and text."""
     if not times:
         return []
     every = max(1, math.ceil(len(times) / wanted))

@@ -69,9 +69,9 @@ def _tiles(results: Results, queues: Sequence[Row], groups: Sequence[Row]) -> li
     return [
         ("Pushed", plain(results.run.messages)),
         ("Payload", size(sum(row["bytes"] for row in queues))),
-        ("Consumed", _known(_sum(groups, "consumed"), plain)),
+        ("Consumed", _format_or_dash(_sum(groups, "consumed"), plain)),
         ("Backlog now", plain(_sum(groups, "backlog_now") or 0)),
-        ("Slowest p95", _known(max(p95, default=None), duration)),
+        ("Slowest p95", _format_or_dash(max(p95, default=None), duration)),
         ("Dead letters", plain(_sum(groups, "dead_letters") or 0)),
     ]
 
@@ -81,7 +81,7 @@ def _sum(rows: Sequence[Row], column: str) -> int | None:
     return sum(known) if known else None
 
 
-def _known(value: float | None, form: Any) -> str:
+def _format_or_dash(value: float | None, form: Any) -> str:
     return _UNKNOWN if value is None else str(form(value))
 
 
@@ -111,11 +111,11 @@ def _queue_table(queues: Sequence[Row]) -> _Table:
             plain(row["partitions"]),
             plain(row["pushed"]),
             size(row["bytes"]),
-            _known(row["max_by_mean"], plain),
-            _known(row["gini"], lambda value: f"{value:.2f}"),
-            _known(row["payload_p50"], size),
-            _known(row["payload_p95"], size),
-            _known(row["payload_max"], size),
+            _format_or_dash(row["max_by_mean"], plain),
+            _format_or_dash(row["gini"], lambda value: f"{value:.2f}"),
+            _format_or_dash(row["payload_p50"], size),
+            _format_or_dash(row["payload_p95"], size),
+            _format_or_dash(row["payload_max"], size),
         )
         for row in queues
     ]
@@ -139,9 +139,12 @@ def _group_table(groups: Sequence[Row]) -> _Table:
             row["queue"],
             _group_name(row["consumer_group"]),
             plain(row["backlog_now"]),
-            _known(row["consumed"], plain),
-            *(_known(row[f"latency_{share}_ms"], duration) for share in ("p50", "p95", "p99")),
-            _known(row["retries"], plain),
+            _format_or_dash(row["consumed"], plain),
+            *(
+                _format_or_dash(row[f"latency_{share}_ms"], duration)
+                for share in ("p50", "p95", "p99")
+            ),
+            _format_or_dash(row["retries"], plain),
             plain(row["dead_letters"]),
         )
         for row in groups
@@ -224,11 +227,14 @@ def _shares(results: Results, queue: str) -> Iterator[Chart]:
         ],
         column="partitions with pushes",
     )
-    letters = sorted(rows("dead_letters"), key=lambda row: -row["letters"])[:_BARS_MAX]
+    dead_letters = sorted(rows("dead_letters"), key=lambda row: -row["letters"])[:_BARS_MAX]
     yield bar_chart(
         "Dead letters by error",
         f"Dead letters of {queue} by the text of their error, numbers and ids left out.",
-        [(row["error"], row["letters"], _group_name(row["consumer_group"])) for row in letters],
+        [
+            (row["error"], row["letters"], _group_name(row["consumer_group"]))
+            for row in dead_letters
+        ],
         column="dead letters",
     )
     yield column_chart(

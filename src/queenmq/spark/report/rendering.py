@@ -10,7 +10,7 @@ import jinja2
 
 @functools.cache
 def environment() -> jinja2.Environment:
-    """Return the templates. A name that a template uses and nobody gave is an error."""
+    """Return the templates. A name that a template uses and that was not given is an error."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("queenmq.spark.report"),
         autoescape=True,

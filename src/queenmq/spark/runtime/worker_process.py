@@ -9,9 +9,9 @@ from pyspark import TaskContext
 
 
 def calm_garbage_collector() -> None:
-    """To be called by every task: Spark collects garbage after each, and walks over all that was
-    ever imported, which takes a quarter of the time that a task of ours has for itself. From the
-    first one on, that is left alone."""
+    """Freeze what was imported. Spark collects garbage after each task and would walk over all of
+    it, which takes a quarter of the time of a small task.
+    """
     if TaskContext.get() is not None:
         _freeze()
 

@@ -21,7 +21,7 @@ _NULL = b"\0null"
 
 
 def digest_messages(batch: pa.RecordBatch) -> int:
-    """Of rows as the sink writes them (see sink_rows)."""
+    """Digest rows as the sink writes them (see sink_rows)."""
     ids = batch.column("transaction_id")
     columns = [batch.column("queue"), batch.column("partition"), ids]
     missing = pa.scalar(None, pa.string())
@@ -30,21 +30,21 @@ def digest_messages(batch: pa.RecordBatch) -> int:
             columns.append(pc.if_else(pc.is_null(ids), batch.column(name), missing))
         else:
             columns.append(pa.nulls(batch.num_rows, pa.string()))
-    return digest_texts(_joined(columns))
+    return digest_texts(_join_columns(columns))
 
 
 def digest_table(table: pa.Table, columns: Sequence[str]) -> int:
-    """Of the rows of a table, by the columns that tell them apart."""
-    return digest_texts(_joined([table[name].cast(pa.string()) for name in columns]))
+    """Digest the rows of a table by the columns that tell them apart."""
+    return digest_texts(_join_columns([table[name].cast(pa.string()) for name in columns]))
 
 
 def digest_texts(rows: Iterable[bytes]) -> int:
-    """The sum of the hashes of rows; equal rows count as often as they are there."""
+    """Return the sum of the hashes of rows; equal rows count as often as they are there."""
     return add_up(int.from_bytes(blake2b(row, digest_size=8).digest(), "big") for row in rows)
 
 
-def _joined(columns: Sequence[Any]) -> list[bytes]:
-    """Rows as bytes. Names and JSON texts have no NUL, so that no two rows look the same."""
+def _join_columns(columns: Sequence[Any]) -> list[bytes]:
+    """Return rows as bytes. Names and JSON texts have no NUL, so that no two rows look the same."""
     texts = [column.cast(pa.binary()) for column in columns]
     joined = pc.binary_join_element_wise(
         *texts, _BETWEEN, null_handling="replace", null_replacement=_NULL
@@ -54,7 +54,7 @@ def _joined(columns: Sequence[Any]) -> list[bytes]:
 
 
 def changed_batch_hint() -> str:
-    """What to do about a batch that is not the one that was written under its number."""
+    """Say what to do about a batch that differs from the one written under its number."""
     return (
         "the checkpoint is older than what was written from it, or rows come out differently each"
         " time (then see the option compareRepeats); go on with the newest checkpoint, or begin"
@@ -63,5 +63,5 @@ def changed_batch_hint() -> str:
 
 
 def add_up(digests: Iterable[int]) -> int:
-    """The digest of rows that were digested in parts."""
+    """Return the digest of rows that were digested in parts."""
     return sum(digests) % MODULUS

@@ -27,9 +27,11 @@ class Lists(NamedTuple):
 
 
 def make_lists(batches: Iterable[pa.RecordBatch], stage_id: UUID) -> Iterator[Lists]:
-    """The lists of checked rows (see sink_rows), numbered; in a partition rows keep their order."""
+    """Yield the lists of checked rows (see sink_rows), numbered; in a partition rows keep their
+    order.
+    """
     ordinal = 0
-    for batch in _sized(batches):
+    for batch in _resize(batches):
         order, offsets = _groups(batch.column("queue"), batch.column("partition"))
         firsts = order.take(pa.array(offsets[:-1]))
         count = len(firsts)
@@ -40,9 +42,9 @@ def make_lists(batches: Iterable[pa.RecordBatch], stage_id: UUID) -> Iterator[Li
                     "ordinal": pa.array(range(ordinal, ordinal + count), pa.int64()),
                     "queue": batch.column("queue").take(firsts),
                     "partition": batch.column("partition").take(firsts),
-                    "payloads": _listed(batch.column("payload"), order, offsets),
-                    "transaction_ids": _listed(batch.column("transaction_id"), order, offsets),
-                    "trace_ids": _listed(batch.column("trace_id"), order, offsets),
+                    "payloads": _make_lists(batch.column("payload"), order, offsets),
+                    "transaction_ids": _make_lists(batch.column("transaction_id"), order, offsets),
+                    "trace_ids": _make_lists(batch.column("trace_id"), order, offsets),
                 }
             ),
             batch.num_rows,
@@ -50,8 +52,8 @@ def make_lists(batches: Iterable[pa.RecordBatch], stage_id: UUID) -> Iterator[Li
         ordinal += count
 
 
-def _sized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches as large as may be."""
+def _resize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches as large as may be."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -75,7 +77,9 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _groups(queue: pa.Array, partition: pa.Array) -> tuple[pa.Array, list[int]]:
-    """The rows by queue and partition, each in its order, and where the groups begin and end."""
+    """Return the rows by queue and partition, each in its order, and where the groups begin and
+    end.
+    """
     queues, partitions = queue.dictionary_encode(), partition.dictionary_encode()
     keys = pc.add(
         pc.multiply(queues.indices.cast(pa.int64()), len(partitions.dictionary)),
@@ -90,7 +94,7 @@ def _groups(queue: pa.Array, partition: pa.Array) -> tuple[pa.Array, list[int]]:
     return order, offsets
 
 
-def _listed(values: pa.Array, order: pa.Array, offsets: list[int]) -> pa.Array:
+def _make_lists(values: pa.Array, order: pa.Array, offsets: list[int]) -> pa.Array:
     if values.null_count == len(values):
         return pa.nulls(len(offsets) - 1, pa.list_(pa.string()))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.take(order))

@@ -46,7 +46,7 @@ _UNSORTABLE = ("map<", "struct<", "array<", "variant")
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What a write was asked to do."""
+    """The options of a write."""
 
     url: str
     #: The columns that the DataFrame has of those that mean something.
@@ -84,8 +84,8 @@ class SinkOptions:
 def parse_sink_options(
     options: Mapping[str, str], columns: Mapping[str, str], *, is_stream: bool
 ) -> SinkOptions:
-    """The options of a write of a DataFrame with these columns and Spark types."""
-    given = _known(options)
+    """Return the options of a write of a DataFrame with these columns and Spark types."""
+    given = _read_known(options)
     url = given.get("url", "")
     if not url.startswith(("postgresql://", "postgres://")):
         raise InvalidRequest(
@@ -114,7 +114,7 @@ def parse_sink_options(
 
 
 def name_problem(value: str) -> str | None:
-    """Why a text cannot be the name of a queue or partition, or a transaction id."""
+    """Return why a text cannot be the name of a queue or partition, or a transaction id."""
     if not value:
         return "is empty"
     if len(value) > NAME_LENGTH_MAX:
@@ -126,7 +126,7 @@ def name_problem(value: str) -> str | None:
     return None
 
 
-def _known(options: Mapping[str, str]) -> dict[str, str]:
+def _read_known(options: Mapping[str, str]) -> dict[str, str]:
     given = {name.lower(): value for name, value in options.items()}
     unknown = set(given) - {name.lower() for name in _OPTIONS} - _SPARKS_OWN
     if unknown:

@@ -13,7 +13,7 @@ _KEYS = ("queue", "partition")
 
 
 def by_partition(df: DataFrame, *sort: str) -> DataFrame:
-    """The same rows, those of a Queen partition in one task, sorted there by these columns.
+    """Return the same rows, those of a Queen partition in one task, sorted there by these columns.
 
     A stream cannot be sorted by Spark: give its writer the option `sortWithin` instead.
     """

@@ -21,7 +21,7 @@ def with_partition(
     count: int | None = None,
     expression: str | Column | None = None,
 ) -> DataFrame:
-    """The same rows with a column `partition`, as the sink takes it.
+    """Return the same rows with a column `partition`, as the sink takes it.
 
     Give one of: `column`, whose values name the partitions; `key`, one or more columns whose hash
     chooses one of `count` partitions named 0, 1, 2 ...; `expression`, SQL or a Column. Rows of one
@@ -42,7 +42,7 @@ def with_partition(
     if column is not None:
         place = F.col(column)
     elif key is not None:
-        place = _hashed([key] if isinstance(key, str) else list(key), count or 0)
+        place = _hash([key] if isinstance(key, str) else list(key), count or 0)
     elif isinstance(expression, str):
         place = F.expr(expression)
     else:
@@ -51,7 +51,7 @@ def with_partition(
     return df.withColumn("partition", place.cast("string"))
 
 
-def _hashed(names: Sequence[str], count: int) -> Column:
+def _hash(names: Sequence[str], count: int) -> Column:
     from pyspark.sql import functions as F
 
     if not names:

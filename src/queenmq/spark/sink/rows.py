@@ -42,11 +42,13 @@ class _Row:
     trace_id: bytes | None
 
 
-def checked_batches(
+def check_batches(
     batches: Iterable[pa.RecordBatch], options: SinkOptions
 ) -> Iterator[pa.RecordBatch]:
-    """The rows in the order and with the columns, all text, in which they are to be written."""
-    for batch in _sorted(batches, options.sort_within):
+    """Yield the rows in the order and with the columns, all text, in which they are to be
+    written.
+    """
+    for batch in _sort_batches(batches, options.sort_within):
         if batch.num_rows == 0:
             continue
         columns = _columns(batch, options)
@@ -55,7 +57,9 @@ def checked_batches(
         yield pa.record_batch(columns)
 
 
-def _sorted(batches: Iterable[pa.RecordBatch], names: tuple[str, ...]) -> Iterable[pa.RecordBatch]:
+def _sort_batches(
+    batches: Iterable[pa.RecordBatch], names: tuple[str, ...]
+) -> Iterable[pa.RecordBatch]:
     if not names:
         return batches
     held = list(batches)
@@ -88,7 +92,7 @@ def _columns(batch: pa.RecordBatch, options: SinkOptions) -> dict[str, pa.Array]
 
 
 def _is_clean(columns: dict[str, pa.Array]) -> bool:
-    """Whether all rows can be written; cheap, because they nearly always can."""
+    """Return whether all rows can be written; cheap, because they nearly always can."""
     if any(columns[name].null_count for name in ("queue", "partition", "payload")):
         return False
     try:
@@ -121,7 +125,9 @@ def _are_uuids(array: pa.Array) -> bool:
 def _sorted_out(
     batch: pa.RecordBatch, columns: dict[str, pa.Array], options: SinkOptions
 ) -> dict[str, pa.Array]:
-    """The columns with dead letters in the place of bad rows; an error where none are wanted."""
+    """Return the columns with dead letters in the place of bad rows; an error where none are
+    wanted.
+    """
     raw = [columns[name].cast(pa.binary()).to_pylist() for name in COLUMNS]
     rows = [_Row(*values) for values in zip(*raw, strict=True)]
     for place, row in enumerate(rows):
@@ -182,13 +188,13 @@ def _dead_letter(row: _Row, problem: str, row_batch: pa.RecordBatch, options: Si
     partition = row.partition
     if partition is None or _text_problem(partition):
         partition = b"Default"
-    letter = {"error": problem, "row": _values(row_batch)}
-    payload = msgspec.json.encode(letter, enc_hook=str)
+    dead_letter = {"error": problem, "row": _values(row_batch)}
+    payload = msgspec.json.encode(dead_letter, enc_hook=str)
     return _Row(queue.encode(), partition, payload, None, None)
 
 
 def _values(row_batch: pa.RecordBatch) -> dict[str, Any]:
-    """One row as it came; bytes that are not text are shown as well as can be."""
+    """Return one row as it came; bytes that are not text are shown as well as can be."""
     values: dict[str, Any] = {}
     for name, column in zip(row_batch.schema.names, row_batch.columns, strict=True):
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
@@ -198,11 +204,11 @@ def _values(row_batch: pa.RecordBatch) -> dict[str, Any]:
 
 
 def _key(row: _Row) -> str:
-    parts = (f"{name} {_shown(getattr(row, name))}" for name in ("queue", "partition"))
-    return f"{', '.join(parts)} and transaction_id {_shown(row.transaction_id)}"
+    parts = (f"{name} {_format_value(getattr(row, name))}" for name in ("queue", "partition"))
+    return f"{', '.join(parts)} and transaction_id {_format_value(row.transaction_id)}"
 
 
-def _shown(value: bytes | None) -> str:
+def _format_value(value: bytes | None) -> str:
     if value is None:
         return "null"
     text = value.decode(errors="replace")

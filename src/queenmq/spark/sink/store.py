@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from queenmq.errors import (
     BATCH_CHANGED,
+    ENCRYPTION_STALE,
     QUEUE_FULL,
     STAGED_ROWS_LOST,
     Conflict,
@@ -24,8 +25,8 @@ from queenmq.spark.database.outages import insist
 from queenmq.spark.database.sql_text import load
 from queenmq.spark.sink.digests import changed_batch_hint
 
-#: A publication that met a lock is tried this often: it is once per batch whatever became of the
-#: tries before. Waiting for locks is what takes the time in between.
+#: A publication that met a lock is tried this often. It happens once per batch, whatever the
+#: earlier tries did. Waiting for locks is what takes the time in between.
 _TRIES = 3
 #: The server is away, or about to be.
 _AWAY = {"08", "53", "57"}
@@ -45,14 +46,14 @@ class DatabaseAway(StorageUnavailable):
 
 
 class Stage(NamedTuple):
-    """What one task has staged."""
+    """The rows that one task has staged."""
 
     id: str
     rows: int
 
 
 class Published(NamedTuple):
-    """What became of a batch."""
+    """The result of a batch."""
 
     is_repeat: bool
     stored: int
@@ -73,7 +74,7 @@ class SinkStore:
         A transaction of its own: one that stays open as long as the task would hold back everybody
         who reads up to the oldest open one.
         """
-        with _translated("rows could not be staged"), self._connection.cursor() as cursor:
+        with _translate_errors("rows could not be staged"), self._connection.cursor() as cursor:
             try:
                 cursor.adbc_ingest("spark_staging", batch, mode="append", db_schema_name="queen")
             except adbc.Error as error:
@@ -86,6 +87,7 @@ class SinkStore:
         """Make messages of the stages, once per query and batch."""
         ids = ",".join(stage.id for stage in stages)
         counts = ",".join(str(stage.rows) for stage in stages)
+        self._fetch("make_partitions", query_id, batch_id, ids)
         row = self._fetch("publish_staged", query_id, batch_id, ids, counts, digest)
         return Published(*row)
 
@@ -98,8 +100,8 @@ class SinkStore:
         with contextlib.suppress(adbc.Error):
             self._fetch("shrink_staging")
 
-    def settle_in(self) -> None:
-        """Settings of the session."""
+    def apply_session_settings(self) -> None:
+        """Apply the settings of the session."""
         self._fetch("settle_in")
 
     def _fetch(self, name: str, *arguments: Any) -> Any:
@@ -110,13 +112,13 @@ class SinkStore:
 
 @contextmanager
 def open_store(url: str) -> Iterator[SinkStore]:
-    """A connection for a while."""
-    with _translated("the database of option url cannot be used"):
+    """Yield a connection for a while."""
+    with _translate_errors("the database of option url cannot be used"):
         connection = connect(url)
     with connection:
         store = SinkStore(connection)
-        with _translated("the database of option url cannot be used"):
-            store.settle_in()
+        with _translate_errors("the database of option url cannot be used"):
+            store.apply_session_settings()
         yield store
 
 
@@ -137,7 +139,9 @@ class Stager:
 
     @property
     def store(self) -> SinkStore:
-        """Not opened before there is a row: most tasks of a small batch have none."""
+        """Return the store. It opens with the first row, because most tasks of a small batch have
+        none.
+        """
         if self._store is None:
             self._open = contextlib.ExitStack()
             self._store = self._open.enter_context(open_store(self._url))
@@ -192,7 +196,7 @@ def _publish(
             f"give each write of a batch a name of its own; if it has one, {changed_batch_hint()}"
         )
     for left in reversed(range(_TRIES)):
-        with _translated("the batch was not published", hint):
+        with _translate_errors("the batch was not published", hint):
             try:
                 with open_store(url) as store:
                     published = store.publish(query_id, batch_id, stages, digest)
@@ -215,7 +219,7 @@ def _is_passing(error: Any) -> bool:
 
 
 @contextmanager
-def _translated(what: str, hint: str = "") -> Iterator[None]:
+def _translate_errors(what: str, hint: str = "") -> Iterator[None]:
     try:
         yield
     except adbc.Error as error:
@@ -224,6 +228,9 @@ def _translated(what: str, hint: str = "") -> Iterator[None]:
 
 def _raise(what: str, error: Any, hint: str) -> NoReturn:
     reason = _reason(error)
+    if error.sqlstate == ENCRYPTION_STALE:
+        hint = "only brokers have its keys; push over HTTP, or write to another queue"
+        raise StorageRejected(f"{what}: {reason}; {hint}") from error
     if error.sqlstate == QUEUE_FULL:
         hint = "let its consumers catch up or raise its maxSize, then run the batch again"
         raise StorageRejected(f"{what}: {reason}; {hint}") from error
@@ -243,7 +250,7 @@ def _raise(what: str, error: Any, hint: str) -> NoReturn:
 
 
 def _reason(error: Any) -> str:
-    """What PostgreSQL says, without the layers around it."""
+    """Return what PostgreSQL says, without the layers around it."""
     for key, value in error.details or ():
         if key in (b"PG_DIAG_MESSAGE_PRIMARY", "PG_DIAG_MESSAGE_PRIMARY"):
             return value.decode() if isinstance(value, bytes) else str(value)

@@ -17,10 +17,10 @@ class TableWriter(QueenWriter):
     """A batch write in which a partition that is NULL stands for the default one."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
-        return super().write(_filled(batch) for batch in iterator)
+        return super().write(_fill(batch) for batch in iterator)
 
 
-def _filled(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _fill(batch: pa.RecordBatch) -> pa.RecordBatch:
     place = batch.schema.get_field_index(_PARTITION)
     if place < 0 or not batch.column(place).null_count:
         return batch

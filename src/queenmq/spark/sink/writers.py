@@ -28,7 +28,7 @@ from queenmq.spark.sink import store as sink_store
 from queenmq.spark.sink.digests import add_up, digest_messages
 from queenmq.spark.sink.lists import make_lists
 from queenmq.spark.sink.options import SinkOptions, parse_sink_options
-from queenmq.spark.sink.rows import checked_batches
+from queenmq.spark.sink.rows import check_batches
 from queenmq.spark.sink.store import FOREACH, NAMED, Stage, Stager, open_store
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass
 class StagedRows(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The result of a task, for the driver."""
 
     stage_id: str
     rows: int
@@ -57,7 +57,7 @@ def make_writer(
     overwrite: bool,
     kind: type[QueenWriter] | None = None,
 ) -> QueenWriter:
-    """The writer of a batch write."""
+    """Return the writer of a batch write."""
     if overwrite:
         raise InvalidRequest("a queue cannot be overwritten; use mode append")
     make = kind or QueenWriter
@@ -67,7 +67,7 @@ def make_writer(
 def make_stream_writer(
     options: Mapping[str, str], schema: Any, overwrite: bool
 ) -> QueenStreamWriter:
-    """The writer of a stream."""
+    """Return the writer of a stream."""
     if overwrite:
         raise InvalidRequest("a queue cannot be overwritten; use output mode append or update")
     return QueenStreamWriter(parse_sink_options(options, _types(schema), is_stream=True))
@@ -116,7 +116,7 @@ class QueenStreamWriter(DataSourceStreamArrowWriter):
         query_id = _query_id(messages)
         if query_id is None:
             if _stages(messages):
-                raise QueenError(f"Spark told no task its {_QUERY_ID}, so a batch cannot be named")
+                raise QueenError(f"Spark gave no task its {_QUERY_ID}, so a batch cannot be named")
             return
         _publish(self._options, f"stream:{query_id}", batchId, messages)
 
@@ -136,7 +136,7 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
     query_id = context.getLocalProperty(_QUERY_ID) if context else None
     with Stager(options.url, options.retry_s) as stager:
         try:
-            checked = _digested(checked_batches(batches, options), digests)
+            checked = _digest(check_batches(batches, options), digests)
             for batch, messages in make_lists(checked, stage_id):
                 size += batch.nbytes
                 # Early: what is too much for one task is too much for the batch.
@@ -145,39 +145,39 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
                 rows += messages
         except BaseException:
             if rows:
-                # Else the sweep does it. What went wrong is told, not this.
+                # Else the sweep does it. The first error is reported, not this.
                 with contextlib.suppress(Exception):
                     stager.store.discard([Stage(str(stage_id), rows)])
             raise
     return StagedRows(str(stage_id), rows, query_id, add_up(digests), size)
 
 
-def _digested(batches: Iterator[pa.RecordBatch], digests: list[int]) -> Iterator[pa.RecordBatch]:
-    """The same batches, with the digest of each added to a list."""
+def _digest(batches: Iterator[pa.RecordBatch], digests: list[int]) -> Iterator[pa.RecordBatch]:
+    """Yield the same batches, with the digest of each added to a list."""
     for batch in batches:
         digests.append(digest_messages(batch))
         yield batch
 
 
-def _staged(messages: Messages) -> list[StagedRows]:
+def _make_staged(messages: Messages) -> list[StagedRows]:
     return [one for one in messages if isinstance(one, StagedRows)]
 
 
 def _query_id(messages: Messages) -> str | None:
-    """The stream that the tasks were part of, by the id in its checkpoint."""
-    return next((one.query_id for one in _staged(messages) if one.query_id), None)
+    """Return the stream that the tasks were part of, by the id in its checkpoint."""
+    return next((one.query_id for one in _make_staged(messages) if one.query_id), None)
 
 
 def _stages(messages: Messages) -> list[Stage]:
-    """In the order of the tasks."""
-    return [Stage(one.stage_id, one.rows) for one in _staged(messages) if one.rows]
+    """Return the stages in the order of the tasks."""
+    return [Stage(one.stage_id, one.rows) for one in _make_staged(messages) if one.rows]
 
 
 def _publish(options: SinkOptions, query_id: str, batch_id: int, messages: Messages) -> None:
     stages = _stages(messages)
     if not stages:
         return
-    staged = _staged(messages)
+    staged = _make_staged(messages)
     try:
         options.check_size(sum(one.rows for one in staged), sum(one.bytes for one in staged))
     except InvalidRequest:

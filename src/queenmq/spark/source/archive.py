@@ -17,14 +17,14 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-from pyarrow.fs import FileSystem, LocalFileSystem
 from pyspark.sql.datasource import InputPartition
 
 from queenmq.errors import NotFound, StorageUnavailable
 from queenmq.spark.database.connection import Database
 from queenmq.spark.database.sql_text import load
-from queenmq.spark.lake.layout import COLUMNS, DataFile, Lake
+from queenmq.spark.lake.layout import DataFile, Lake
+from queenmq.spark.lake.stores.arrow_files import Place, make_dataset
+from queenmq.spark.lake.stores.urls import explain
 from queenmq.spark.source.options import TASK_BYTES, ReadOptions, Scope
 from queenmq.spark.source.planning import Queues, find_partitions
 from queenmq.spark.source.schema import stored_names, typed_batches
@@ -32,17 +32,6 @@ from queenmq.spark.source.selection import Selection
 
 if TYPE_CHECKING:
     from queenmq.spark.lake.table import MessageTable
-
-
-_KINDS = {
-    "string": pa.string(),
-    "long": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-}
-#: Of the table, whichever types the files of a writer have.
-_SCHEMA = pa.schema([(name, _KINDS[kind]) for name, kind in COLUMNS])
 
 
 @dataclass(frozen=True)
@@ -61,7 +50,7 @@ class RowFilter:
     task: str | None = None
 
     def expression(self) -> pc.Expression:
-        """In the form of Arrow."""
+        """Return the filter as an Arrow expression."""
         wanted = pc.field("xid") >= self.start
         for name, low, before in (
             ("xid", None, self.end),
@@ -82,7 +71,7 @@ class RowFilter:
         return wanted
 
     def may_be_in(self, file: DataFile) -> bool:
-        """Whether a file may hold such rows, by what its table knows of it."""
+        """Return whether a file may hold such rows, by what its table knows of it."""
         seq_before = None if self.seq_to is None else self.seq_to + 1
         return (
             file.may_have(self.start, self.end, "xid")
@@ -96,13 +85,13 @@ class ArchiveSplit(InputPartition):
     """One task: some files, each with its queue, which the log knows and not the file."""
 
     lake: Lake
-    files: tuple[tuple[str, str], ...]
+    files: tuple[Place, ...]
     rows: RowFilter
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where the files are, below the table."""
-        return tuple(path for path, _ in self.files)
+        """Return where the files are, below the table."""
+        return tuple(place.path for place in self.files)
 
 
 @dataclass(frozen=True)
@@ -125,7 +114,7 @@ class Archive:
 
     @classmethod
     def at(cls, path: str) -> Archive:
-        """The newest version."""
+        """Return the newest version."""
         from queenmq.spark.lake.table import open_table
 
         return cls(open_table(Lake.at(path)))
@@ -137,8 +126,8 @@ class Archive:
         check_origin(database, self._table, continues=continues)
 
     def find(self, database: Database, scope: Scope, only: Collection[str] | None) -> Found:
-        """The queues of the options. One that is named has to be live or in the lake."""
-        live = {row["name"]: UUID(row["id"]) for row in _look_up(database, scope)}
+        """Return the queues of the options. One that is named has to be live or in the lake."""
+        live = {row["name"]: UUID(row["id"]) for row in _find_queues(database, scope)}
         names = {file.queue for file in self._files}
         missing = set(scope.queues or ()) - live.keys() - names
         if missing:
@@ -147,7 +136,7 @@ class Archive:
                 " correct the option"
             )
         others = {name for name in names - live.keys() if _may_mean(scope, name)}
-        gone = others - {row["name"] for row in _look_up(database, _named(others))}
+        gone = others - {row["name"] for row in _find_queues(database, _make_scope(others))}
         positions = defaultdict(list)
         for name, queue_id in live.items():
             if only is None or name in only:
@@ -160,7 +149,7 @@ class Archive:
         )
 
     def splits(self, found: Found, scope: Scope, rows: RowFilter) -> list[ArchiveSplit]:
-        """The tasks for what is in the lake."""
+        """Return the tasks for what is in the lake."""
         # A queue that is there belongs where it is now, one that is not where it was.
         of_gone = replace(rows, namespace=scope.namespace, task=scope.task)
         return [
@@ -173,7 +162,7 @@ class Archive:
 
 
 def live_queues(database: Database, ids: tuple[UUID, ...], scope: Scope) -> Queues:
-    """Live queues in the form in which a read of them begins."""
+    """Return live queues in the form in which a read of them begins."""
     names = scope.partitions
     chosen = None if names is None else find_partitions(database, ids, names)
     return Queues(ids, (), chosen)
@@ -182,7 +171,7 @@ def live_queues(database: Database, ids: tuple[UUID, ...], scope: Scope) -> Queu
 def row_filter(
     selection: Selection, names: frozenset[str] | None, ids: frozenset[UUID] | None
 ) -> RowFilter:
-    """The bounds of a selection, and partitions by name or id, for rows of the lake."""
+    """Return the bounds of a selection, and partitions by name or id, for rows of the lake."""
     return RowFilter(
         selection.start,
         selection.end,
@@ -196,64 +185,46 @@ def row_filter(
 
 
 def read_archive(split: ArchiveSplit, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, some at a time."""
+    """Yield the rows of a task, some at a time."""
     try:
         # Read one after the other: a task has one core.
-        for batch in _dataset(split).to_batches(
+        for batch in make_dataset(split.lake, split.files).to_batches(
             columns=stored_names(options), filter=split.rows.expression(), use_threads=False
         ):
             if batch.num_rows:
                 yield from typed_batches(pa.Table.from_batches([batch]), options)
     except (OSError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
+        reason = explain(split.lake.location, str(error))
         raise StorageUnavailable(
             f"the lake at {split.lake.location} cannot be read, or files were removed from it"
             f" meanwhile: {reason}; read again"
         ) from error
 
 
-def _dataset(split: ArchiveSplit) -> ds.Dataset:
-    """The files with the values that the log has for them."""
-    system, home = _file_system(split.lake)
-    kind = ds.ParquetFileFormat()
-    files = [
-        kind.make_fragment(f"{home}/{path}", system, pc.field("queue") == queue)
-        for path, queue in split.files
-    ]
-    return ds.FileSystemDataset(files, _SCHEMA, kind, system)
-
-
-def _file_system(lake: Lake) -> tuple[FileSystem, str]:
-    if lake.is_local:
-        return LocalFileSystem(), lake.messages
-    system, path = FileSystem.from_uri(lake.messages)
-    return system, path
-
-
-def _tasks(files: Iterable[DataFile]) -> Iterator[tuple[tuple[str, str], ...]]:
-    """Files together until they are large enough for a task, by path and queue."""
-    some: list[tuple[str, str]] = []
+def _tasks(files: Iterable[DataFile]) -> Iterator[tuple[Place, ...]]:
+    """Yield files together until they are large enough for a task."""
+    some: list[Place] = []
     size = 0
     for file in sorted(files, key=lambda file: (file.queue, file.day, file.path)):
         if some and size + file.bytes > TASK_BYTES:
             yield tuple(some)
             some, size = [], 0
-        some.append((file.path, file.queue))
+        some.append(Place.of(file))
         size += file.bytes
     if some:
         yield tuple(some)
 
 
-def _look_up(database: Database, scope: Scope) -> list[dict[str, Any]]:
+def _find_queues(database: Database, scope: Scope) -> list[dict[str, Any]]:
     return database.rows(load("read")["scope"], scope.to_json())
 
 
-def _named(names: Collection[str]) -> Scope:
+def _make_scope(names: Collection[str]) -> Scope:
     return Scope(tuple(sorted(names)), None, None, None, None)
 
 
 def _may_mean(scope: Scope, name: str) -> bool:
-    """Whether the options may speak of a queue of that name; its rows say the rest."""
+    """Return whether the options may speak of a queue of that name; its rows say the rest."""
     if scope.queues is not None:
         return name in scope.queues
     return scope.pattern is None or re.fullmatch(scope.pattern, name) is not None

@@ -44,13 +44,13 @@ class QueenBatchReader(DataSourceReader):
         self._pushed = Pushed() if options.where is None else parse_where(options.where)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks."""
+        """Return the tasks."""
         with Database(self._options.url) as database:
             if self._options.archive is not None:
                 return self._with_archive(database, Archive.at(self._options.archive))
             queues = find_queues(database, self._options.scope, only=self._pushed.queues)
-            selection = self._narrowed(database, queues)
-            bounded = _bounded(selection, self._options, horizon(database))
+            selection = self._narrow(database, queues)
+            bounded = _bound(selection, self._options, horizon(database))
             return plan(
                 database,
                 bounded,
@@ -59,7 +59,7 @@ class QueenBatchReader(DataSourceReader):
             ).splits
 
     def _with_archive(self, database: Database, archive: Archive) -> list[InputPartition]:
-        """The tasks of lake and database together.
+        """Return the tasks of lake and database together.
 
         The lake was opened first: its positions are below every horizon that is asked for later.
         """
@@ -67,15 +67,15 @@ class QueenBatchReader(DataSourceReader):
         archive.check(database, self._options.continues_database)
         found = archive.find(database, scope, pushed.queues)
         end = horizon(database)
-        bounds = _bounded(self._bounds(Selection(())), self._options, end)
+        bounds = _bound(self._bounds(Selection(())), self._options, end)
         names = None if scope.partitions is None else frozenset(scope.partitions)
         if pushed.partitions is not None:
             names = pushed.partitions & (pushed.partitions if names is None else names)
         rows = row_filter(bounds, names, pushed.partition_ids)
         splits: list[InputPartition] = list(archive.splits(found, scope, rows))
         for position, ids in found.live.items():
-            selection = self._narrowed(database, live_queues(database, ids, scope))
-            bounded = _bounded(selection, self._options, end)
+            selection = self._narrow(database, live_queues(database, ids, scope))
+            bounded = _bound(selection, self._options, end)
             later = replace(bounded, start=max(bounded.start, position))
             splits += plan(
                 database,
@@ -85,7 +85,7 @@ class QueenBatchReader(DataSourceReader):
             ).splits
         return splits
 
-    def _narrowed(self, database: Database, queues: Queues) -> Selection:
+    def _narrow(self, database: Database, queues: Queues) -> Selection:
         pushed = self._pushed
         chosen = None if queues.partitions is None else frozenset(queues.partitions)
         if pushed.partitions is not None:
@@ -97,7 +97,7 @@ class QueenBatchReader(DataSourceReader):
         return replace(selection, partitions=None if chosen is None else tuple(sorted(chosen)))
 
     def _bounds(self, selection: Selection) -> Selection:
-        """With the filters that are ranges."""
+        """Apply the filters that are ranges."""
         pushed = self._pushed
         return replace(
             selection,
@@ -108,14 +108,14 @@ class QueenBatchReader(DataSourceReader):
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """Yield the rows of one task."""
         if isinstance(partition, ArchiveSplit):
             return read_archive(partition, self._options)
         return read_split(partition, self._options)
 
 
-def _bounded(selection: Selection, options: ReadOptions, horizon: int) -> Selection:
-    """With the start and end of the options; times hold for each message."""
+def _bound(selection: Selection, options: ReadOptions, horizon: int) -> Selection:
+    """Apply the start and end of the options. Times hold for each message."""
     start, end = options.starting or Start("earliest"), options.ending
     changes: dict[str, Any] = {
         "start": {"latest": horizon, "xid": start.xid}.get(start.kind, 0),

@@ -42,7 +42,7 @@ class Pushed:
 
 
 def push(pushed: Pushed, filter: Filter) -> Pushed | None:
-    """With one more filter, or None if the database cannot apply it."""
+    """Add one more filter, or return None if the database cannot apply it."""
     if not isinstance(
         filter, EqualTo | In | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
     ):
@@ -109,7 +109,7 @@ def _take_time(pushed: Pushed, filter: Filter) -> Pushed | None:
 
 
 def _range(filter: Filter, bound: Any, step: Any) -> tuple[Any, Any]:
-    """The filter as `low <= value < high`."""
+    """Return the filter as `low <= value < high`."""
     if isinstance(filter, GreaterThan):
         return bound + step, None
     if isinstance(filter, GreaterThanOrEqual):

@@ -1,8 +1,8 @@
 """Tells whether a database still has the history in which a position was taken.
 
 Positions are transaction numbers, and a database that was restored from an older copy gives numbers
-out again. So whoever keeps a position outside of the database, a stream in its checkpoint or an
-archive in its lake, first notes a mark in it. A mark that is found again proves that everything
+out again. So a reader that keeps a position outside of the database, a stream in its checkpoint or
+an archive in its lake, first notes a mark in it. A mark that is found again proves that everything
 before it is there, whatever was restored or promoted; one that is not proves the opposite. A dump
 brings the marks along but not the numbering, so the server and database are remembered too.
 """
@@ -25,7 +25,7 @@ class HistoryChanged(QueenError):
 
 @dataclass(frozen=True)
 class Noted:
-    """What the database says of a reader."""
+    """The database's entry for a reader."""
 
     #: The server and the database in it.
     database: str
@@ -59,7 +59,7 @@ def problem(
     horizon: int,
     continues: str | None = None,
 ) -> str | None:
-    """What speaks against a position that was taken in a database; None: nothing.
+    """Return what speaks against a position taken in a database, or None.
 
     `continues` is a database whose history goes on in this one, as the user knows.
     """

@@ -23,7 +23,7 @@ class Holders:
         #: The one that messages wait for now.
         self.text: str | None = None
 
-    def look(self, database: Database, selection: Selection, horizon: int) -> None:
+    def check(self, database: Database, selection: Selection, horizon: int) -> None:
         """Warn of a transaction that has kept messages above the horizon waiting for long."""
         self.text = None
         above = replace(selection, start=horizon)
@@ -31,9 +31,9 @@ class Holders:
             return
         for row in database.rows(fill(load("read")["holder"], selection=above.condition())):
             if (row["age_s"] or 0) >= self._warn_after_s:
-                self._tell(row)
+                self._warn(row)
 
-    def _tell(self, row: Mapping[str, Any]) -> None:
+    def _warn(self, row: Mapping[str, Any]) -> None:
         self.text = f"pid {row['pid']}, {row['name']}, open for {row['age_s']} s"
         name = f"{row['pid']} {row['name']}"
         if name in self._warned:

@@ -19,7 +19,7 @@ from queenmq.spark.source.options import Scope
 #: Of one statement. A query that is stopped waits for its end.
 WAIT_MS = 1_000
 #: Between two looks at everything.
-LOOK_MS = 10_000
+POLL_MS = 10_000
 #: Where messages are there but cannot be read yet, or are too few for a batch: the first pause.
 #: Each one that follows is twice as long, up to WAIT_MS.
 HELD_S = 0.1
@@ -35,21 +35,21 @@ class Idle:
         self._scope = json.loads(scope.to_json()) | {"partitions": scope.partitions}
         #: Where the last look found nothing, and when that was.
         self._xid: int | None = None
-        self._looked_ms = 0.0
+        self._polled_ms = 0.0
         self._answered_ms = 0.0
         self._is_woken = False
         self._held_s = HELD_S
 
-    def look_again(self) -> None:
+    def reset(self) -> None:
         """Forget what the last look found: the database may be another one."""
         self._xid = None
 
-    def is_look_needed(self, database: Database, xid: int) -> bool:
+    def is_poll_needed(self, database: Database, xid: int) -> bool:
         """Tell whether to look now, after a wait if the last look found nothing."""
         now = self._clock_ms()
         is_paced = now - self._answered_ms > _PACED_MS
         self._is_woken = False
-        if self._xid != xid or now >= self._looked_ms + LOOK_MS:
+        if self._xid != xid or now >= self._polled_ms + POLL_MS:
             return True
         wait_ms = 0 if is_paced else WAIT_MS
         parameter = {"scope": self._scope, "xid": str(xid), "wait": wait_ms}
@@ -57,9 +57,9 @@ class Idle:
         self._answered_ms = self._clock_ms()
         return self._is_woken
 
-    def note_look(self, xid: int, *, is_empty: bool) -> None:
+    def note_poll(self, xid: int, *, is_empty: bool) -> None:
         """Remember what a look from this transaction on has found."""
-        self._answered_ms = self._looked_ms = self._clock_ms()
+        self._answered_ms = self._polled_ms = self._clock_ms()
         self._xid = xid if is_empty else None
         if not (is_empty and self._is_woken):
             self._held_s = HELD_S

@@ -29,7 +29,7 @@ class DataLoss(QueenError):
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin or end, as the options say it."""
+    """A start or an end, as the options give it."""
 
     kind: Literal["earliest", "latest", "xid", "time"]
     xid: int = 0
@@ -38,7 +38,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a stream stands."""
+    """The position of a stream."""
 
     xid: int
     #: Messages that transactions below `xid` ever stored, if that is known.
@@ -58,7 +58,7 @@ class Position:
     start: Position | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The form that Spark keeps in its checkpoint."""
+        """Return the form that Spark keeps in its checkpoint."""
         values: dict[str, Any] = {
             "xid": str(self.xid),
             "count": None if self.count is None else str(self.count),
@@ -90,13 +90,13 @@ class Position:
 
 
 def batch_bounds(start: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[Position, Position]:
-    """Where a batch really begins and ends; see `Position.is_initial`."""
+    """Return where a batch really begins and ends. See `Position.is_initial`."""
     first, last = Position.from_json(start), Position.from_json(end)
     return (last.start or first) if first.is_initial else first, last
 
 
 def end_of_batch(first: int, following: int | None, horizon: int) -> int:
-    """The transaction to stop before, so that no transaction is cut in two.
+    """Return the transaction to stop before, so that no transaction is cut in two.
 
     `first` is the transaction of the first message that waits, `following` that of the first
     message beyond the limit, if there are as many. One transaction is read however large it is.
@@ -107,27 +107,27 @@ def end_of_batch(first: int, following: int | None, horizon: int) -> int:
 
 
 def missing_messages(start: Position, end: Position, queues: str, found: int) -> int:
-    """How many messages of a batch are gone; 0 also where that cannot be known."""
+    """Return how many messages of a batch are gone; 0 also where that cannot be known."""
     if start.count is None or end.count is None or not start.queues == end.queues == queues:
         return 0
     return max(0, end.count - start.count - found)
 
 
 def has_gone_back(start: Position, end: Position) -> bool:
-    """Whether fewer messages were ever stored at the end of a batch than at its start."""
+    """Return whether fewer messages were ever stored at the end of a batch than at its start."""
     if start.count is None or end.count is None or start.queues != end.queues:
         return False
     return end.count < start.count
 
 
 def digest(ids: Iterable[UUID]) -> str:
-    """A short name for a set of queues or partitions."""
+    """Return a short name for a set of queues or partitions."""
     text = ",".join(sorted(str(item) for item in ids))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def parse_offset(text: str, option: str) -> Start:
-    """`earliest`, `latest` or `{"xid": n}`."""
+    """Parse `earliest`, `latest` or `{"xid": n}`."""
     word = text.strip().lower()
     if word == "earliest":
         return Start("earliest")
@@ -143,7 +143,9 @@ def parse_offset(text: str, option: str) -> Start:
 
 
 def parse_time(text: str, option: str) -> Start:
-    """An ISO time with its zone, or milliseconds since 1970 as Spark's other sources take them."""
+    """Return an ISO time with its zone, or milliseconds since 1970 as Spark's other sources take
+    them.
+    """
     try:
         if text.strip().isdigit():
             time = datetime.fromtimestamp(int(text) / 1000, UTC)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql.types import StructType
 
+from queenmq.crypto.keys import Key
 from queenmq.durations import parse_seconds
 from queenmq.errors import InvalidRequest
 from queenmq.spark.payloads.ddl import parse_ddl
@@ -51,6 +52,8 @@ NAMES = (
     "continuesDatabase",
     "includeArchive",
     "archivePath",
+    "encryptionKeys",
+    "encryptedPayloads",
 )
 BATCH_ONLY = (
     "endingOffsets",
@@ -68,6 +71,8 @@ STREAM_ONLY = (
     "openTransactionWarningSeconds",
 )
 PAYLOAD_TYPES = ("string", "binary", "variant")
+#: What an encrypted payload is without its key: NULL, or the envelope as it is stored.
+SEALED_AS = ("null", "stored")
 
 #: As in the Kafka source.
 _TRIGGER_DELAY = "15m"
@@ -89,7 +94,7 @@ class Scope:
     partitions: tuple[str, ...] | None
 
     def to_json(self) -> str:
-        """The form that the look-up of queues takes."""
+        """Return the form that the look-up of queues takes."""
         return json.dumps(
             {
                 "queues": self.queues,
@@ -133,13 +138,17 @@ class ReadOptions:
     continues_database: str | None
     #: The lake whose messages are read as well; None: live ones only.
     archive: str | None
+    #: The file with the keys of encrypted payloads; its keys are read where the query starts.
+    key_file: str | None = None
+    keys: tuple[Key, ...] = ()
+    sealed_as: str = SEALED_AS[0]
     #: Every column may be NULL, as in a table that rows are inserted into.
     is_nullable: bool = False
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -> ReadOptions:
     """Check and parse. `is_stream` None: not known yet, so both kinds are let through."""
-    values = _known(options)
+    values = _read_known(options)
     _check_kind(values, is_stream)
     _check_together(values)
     return ReadOptions(
@@ -163,6 +172,8 @@ def read_options(options: Mapping[str, str], *, is_stream: bool | None = None) -
         retry_s=_number(values, "retrySeconds", 60, low=0) or 0,
         continues_database=values.get("continuesDatabase"),
         archive=_archive(values),
+        key_file=values.get("encryptionKeys"),
+        sealed_as=_choice(values, "encryptedPayloads", SEALED_AS),
     )
 
 
@@ -178,7 +189,7 @@ def _where(values: Mapping[str, str]) -> str | None:
     return text
 
 
-def _known(options: Mapping[str, str]) -> dict[str, str]:
+def _read_known(options: Mapping[str, str]) -> dict[str, str]:
     others = sorted(OTHERS.keys() & {name.lower() for name in options})
     if others:
         raise InvalidRequest(OTHERS[others[0]])
@@ -210,6 +221,7 @@ def _check_together(values: Mapping[str, str]) -> None:
         ("startingOffsets", "startingTimestamp"),
         ("endingOffsets", "endingTimestamp"),
         ("payloadType", "payloadSchema"),
+        ("encryptionKeys", "encryptedPayloads"),
     ):
         if all(name in values for name in pair):
             raise InvalidRequest(f"{pair[0]} and {pair[1]} exclude each other; give one of them")

@@ -32,7 +32,7 @@ TASK_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Queues:
-    """What the names in the options stand for just now."""
+    """The queues that the options name now."""
 
     ids: tuple[UUID, ...]
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Plan(NamedTuple):
 
 def find_queues(database: Database, scope: Scope, *, only: Collection[str] | None = None) -> Queues:
     """Look the names up. A queue that is named has to exist; a pattern may match none."""
-    found = look_up(database, scope).items()
+    found = read_queue_names(database, scope).items()
     chosen = {key: name for key, name in found if only is None or name in only}
     ids = tuple(chosen)
     partitions = None
@@ -71,8 +71,8 @@ def find_queues(database: Database, scope: Scope, *, only: Collection[str] | Non
     return Queues(ids, tuple(sorted(chosen.values())), partitions)
 
 
-def look_up(database: Database, scope: Scope) -> dict[UUID, str]:
-    """The queues of the options, in id order, with their names."""
+def read_queue_names(database: Database, scope: Scope) -> dict[UUID, str]:
+    """Return the queues of the options, in id order, with their names."""
     found = database.rows(load("read")["scope"], scope.to_json())
     missing = set(scope.queues or ()) - {row["name"] for row in found}
     if missing:
@@ -83,19 +83,19 @@ def look_up(database: Database, scope: Scope) -> dict[UUID, str]:
 def find_partitions(
     database: Database, queues: Collection[UUID], names: Collection[str]
 ) -> tuple[UUID, ...]:
-    """The partitions of these queues by their names."""
+    """Return the partitions of these queues by their names."""
     parameter = {"queues": [str(item) for item in queues], "names": sorted(names)}
     rows = database.rows(load("read")["partition_ids"], parameter)
     return tuple(UUID(row["id"]) for row in rows)
 
 
 def horizon(database: Database) -> int:
-    """Every transaction below has ended."""
+    """Return the horizon: every transaction below it has ended."""
     return int(database.row(load("read")["horizon"])["xid"])
 
 
 def count(database: Database, selection: Selection, *, limit: int = 2**62) -> int:
-    """How many messages there are, up to a limit."""
+    """Return how many messages there are, up to a limit."""
     if selection.is_empty:
         return 0
     statement = fill(load("read")["count_up_to"], selection=selection.condition(), limit=limit)
@@ -106,7 +106,7 @@ def count(database: Database, selection: Selection, *, limit: int = 2**62) -> in
 def plan(
     database: Database, selection: Selection, *, pieces: int, task_bytes: int = TASK_BYTES
 ) -> Plan:
-    """The tasks for a selection whose end is no later than the horizon."""
+    """Return the tasks for a selection whose end is no later than the horizon."""
     if selection.is_empty:
         return Plan([], 0)
     statement = fill(
@@ -128,7 +128,7 @@ def plan(
 
 
 def _cut(database: Database, piece: Selection, *, rows: int, size: int) -> list[Split]:
-    """The tasks for transactions that are too large for one; a partition keeps its order."""
+    """Return the tasks for transactions that are too large for one; a partition keeps its order."""
     sql = load("read")["places"]
     found = database.rows(fill(sql, selection=piece.condition(), rows=rows, bytes=size))
     firsts = [(Place(UUID(row["partition_id"]), row["seq"]), row["number"]) for row in found]
@@ -141,7 +141,7 @@ def _cut(database: Database, piece: Selection, *, rows: int, size: int) -> list[
 
 
 def read_split(split: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, once all of them are here and the connection is closed."""
+    """Yield the rows of a task, once all of them are here and the connection is closed."""
     if not isinstance(split, Split):
         # Spark makes up an empty task where a plan has none.
         return
@@ -172,7 +172,7 @@ def _more(options: ReadOptions) -> Iterator[Sql]:
 
 
 def lost(messages: int) -> DataLoss:
-    """What to say of messages that are gone."""
+    """Return the error for messages that are gone."""
     return DataLoss(
         f"{messages} messages were removed before they were read, by retention, a cleared queue"
         " or a delete; start at a later position, or set failOnDataLoss to false to go on without"

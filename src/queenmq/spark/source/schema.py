@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 
 from queenmq.errors import InvalidRequest
 from queenmq.spark.payloads.columns import MISFIT, fit_payloads, misfit_types, payload_types
+from queenmq.spark.payloads.sealed import open_payloads
 from queenmq.spark.source.options import ReadOptions
 
 _VARIANT = pa.struct(
@@ -61,8 +62,8 @@ def _columns(options: ReadOptions) -> list[_Column]:
         text("message_id"),
         text("transaction_id"),
         text("trace_id", is_nullable=True),
-        # A variant may be NULL, and fields, too: not all JSON fits into them.
-        ("payload", *payload, options.payload_type == "variant" or fields is not None),
+        # NULL: encrypted, or JSON that does not fit into a variant or the fields.
+        ("payload", *payload, True),
         ("created_at", TimestampType(), pa.timestamp("us", tz="UTC"), False),
         text("producer_sub", is_nullable=True),
         ("is_encrypted", BooleanType(), pa.bool_(), False),
@@ -83,7 +84,7 @@ def _columns(options: ReadOptions) -> list[_Column]:
 
 
 def spark_schema(options: ReadOptions) -> StructType:
-    """The columns as Spark sees them."""
+    """Return the columns as Spark sees them."""
     return StructType(
         [StructField(name, kind, nullable) for name, kind, _, nullable in _columns(options)]
     )
@@ -100,78 +101,82 @@ def check_schema(schema: StructType, options: ReadOptions) -> None:
 
 
 def arrow_schema(options: ReadOptions) -> pa.Schema:
-    """The same as Arrow sees them."""
+    """Return the same as Arrow sees them."""
     return pa.schema([pa.field(name, kind, nullable=n) for name, _, kind, n in _columns(options)])
 
 
 def stored_names(options: ReadOptions) -> list[str]:
-    """The columns that are stored; the others are worked out from them."""
+    """Return the columns that are stored; the others are worked out from them."""
     return [name for name in arrow_schema(options).names if name != MISFIT]
 
 
 def partition_ids(rows: pa.Table) -> list[UUID]:
-    """The partitions of messages as the database gave them."""
-    return [UUID(bytes=one) for one in _stored(rows["partition_id"]).unique().to_pylist()]
+    """Return the partitions of messages as the database gave them."""
+    return [UUID(bytes=one) for one in _strip_extension(rows["partition_id"]).unique().to_pylist()]
 
 
 def to_batches(rows: pa.Table, names: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
-    """Messages as the database gave them, each with what its partition and queue are called.
+    """Return messages as the database gave them, each with what its partition and queue are called.
 
     Names were asked for after the messages: what has none by then was deleted, and is left out.
     """
-    places = pc.index_in(_stored(rows["partition_id"]), value_set=_stored(names["partition_id"]))
+    places = pc.index_in(
+        _strip_extension(rows["partition_id"]), value_set=_strip_extension(names["partition_id"])
+    )
     if places.null_count:
         rows, places = rows.filter(places.is_valid()), places.drop_null()
     columns = {name: rows[name] for name in rows.column_names}
     for name in names.column_names:
         # Partitions are fewer than messages: their ids, too, become texts before.
-        columns[name] = _converted(names[name], pa.string()).take(places)
-    columns["message_id"] = _converted(columns["message_id"], pa.string())
+        columns[name] = _convert(names[name], pa.string()).take(places)
+    columns["message_id"] = _convert(columns["message_id"], pa.string())
     # A message that was pushed without one.
     columns["transaction_id"] = pc.coalesce(columns["transaction_id"], columns["message_id"])
     return typed_batches(pa.table(columns), options)
 
 
 def typed_batches(rows: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
-    """Rows in exactly the types that Spark was told."""
+    """Return rows in exactly the types that Spark expects."""
     schema = arrow_schema(options)
+    if options.sealed_as != "stored":
+        rows = open_payloads(rows, options.keys)
     if options.payload_schema is not None:
-        payloads = _stored(rows["payload"]).cast(pa.string())
+        payloads = _strip_extension(rows["payload"]).cast(pa.string())
         rows = rows.set_column(rows.column_names.index("payload"), "payload", payloads)
         rows = fit_payloads(rows, options.payload_schema)
-    arrays = [_converted(rows[field.name], field.type) for field in schema]
+    arrays = [_convert(rows[field.name], field.type) for field in schema]
     batches: list[pa.RecordBatch] = pa.Table.from_arrays(arrays, schema=schema).to_batches()
     return batches
 
 
-def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _convert(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if isinstance(column.type, pa.UuidType):
-        return _chunked(column, _uuid_texts, kind)
-    column = _stored(column)
+        return _chunk(column, _uuid_texts, kind)
+    column = _strip_extension(column)
     if kind == _VARIANT:
-        return _chunked(column, _variants, _VARIANT)
+        return _chunk(column, _variants, _VARIANT)
     if column.type == kind:
         return column
     if pa.types.is_list(kind):
-        return _chunked(column, lambda chunk: pa.array(chunk.to_pylist(), kind), kind)
+        return _chunk(column, lambda chunk: pa.array(chunk.to_pylist(), kind), kind)
     return column.cast(kind)
 
 
-def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Without the name that Arrow has for what is inside: JSON is text, a UUID sixteen bytes."""
+def _strip_extension(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Strip Arrow's extension type: JSON becomes text, a UUID sixteen bytes."""
     if not isinstance(column.type, pa.BaseExtensionType):
         return column
-    return _chunked(column, lambda chunk: chunk.storage, column.type.storage_type)
+    return _chunk(column, lambda chunk: chunk.storage, column.type.storage_type)
 
 
-def _chunked(
+def _chunk(
     column: pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array], kind: pa.DataType
 ) -> pa.ChunkedArray:
     return pa.chunked_array([convert(chunk) for chunk in column.chunks], kind)
 
 
 def _uuid_texts(uuids: pa.Array) -> pa.Array:
-    """UUIDs in their usual form, all at once: they come as sixteen bytes each."""
+    """Return UUIDs in their usual form, all at once: they come as sixteen bytes each."""
     count = len(uuids)
     if uuids.null_count == count:
         return pa.nulls(count, pa.string())
@@ -188,11 +193,14 @@ def _uuid_texts(uuids: pa.Array) -> pa.Array:
 
 
 def _variants(texts: pa.Array) -> pa.Array:
-    return pa.array([_variant(text) for text in texts.to_pylist()], _VARIANT)
+    found = [None if text is None else _variant(text) for text in texts.to_pylist()]
+    return pa.array(found, _VARIANT)
 
 
 def _variant(text: str) -> dict[str, bytes] | None:
-    """JSON as a variant; None if it is too large or too deep for one, as try_parse_json does."""
+    """Return JSON as a variant, or None if it is too large or too deep for one, as try_parse_json
+    does.
+    """
     try:
         parsed = VariantVal.parseJson(text)
     except Exception:

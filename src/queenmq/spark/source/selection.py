@@ -37,16 +37,16 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no message can be meant."""
+        """Return whether no message can be meant."""
         end = XID_MAX if self.end is None else self.end
         return not self.queues or self.partitions == () or self.start >= end
 
     def between(self, start: int, end: int) -> Selection:
-        """The same, of other transactions."""
+        """Return the same, of other transactions."""
         return replace(self, start=start, end=end)
 
     def condition(self) -> Sql:
-        """The SQL condition on `queen.messages m`."""
+        """Return the SQL condition on `queen.messages m`."""
         return Sql("\n  AND ".join(self._conditions()))
 
     def _conditions(self) -> Iterator[Sql]:

@@ -12,19 +12,19 @@ from queenmq.spark.source.options import ReadOptions
 
 
 class StreamHistory:
-    """What one stream knows of its database."""
+    """A stream's knowledge of its database."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         #: It was looked at over this connection. A restore breaks connections.
         self._is_known = False
 
-    def look_again(self) -> None:
-        """A new connection may lead to another database."""
+    def reset(self) -> None:
+        """Forget the database, because a new connection may lead to another one."""
         self._is_known = False
 
     def begin(self, database: Database) -> str:
-        """The server and the database in it, where a stream begins now."""
+        """Return the server and the database in it, where a stream begins now."""
         self._is_known = True
         return note(database, _reader(None), None, None).database
 
@@ -36,7 +36,7 @@ class StreamHistory:
         self._is_known = True
 
     def note(self, database: Database, first: Position, end: int, newest: int) -> Position:
-        """The end of a batch, once the database has noted it."""
+        """Return the end of a batch, once the database has noted it."""
         noted = note(database, _reader(first), first.mark, end)
         self._judge(noted, first, newest)
         return Position(
@@ -51,7 +51,9 @@ class StreamHistory:
     def check_count(self, first: Position, end: Position) -> None:
         """Stop if messages are gone that were counted, where there is no better proof."""
         if first.mark is None and has_gone_back(first, end):
-            raise _changed("fewer messages were ever stored than when it was taken", first, None)
+            raise _make_changed(
+                "fewer messages were ever stored than when it was taken", first, None
+            )
 
     def check_deleted(self, database: Database, first: Position) -> None:
         """Stop if a queue was deleted with messages that were not read."""
@@ -80,15 +82,15 @@ class StreamHistory:
             continues=self._options.continues_database,
         )
         if reason is not None:
-            raise _changed(reason, position, noted.last_xid)
+            raise _make_changed(reason, position, noted.last_xid)
 
 
 def _reader(position: Position | None) -> str:
-    """The name of a stream among those who note marks."""
+    """Return the name of a stream among those who note marks."""
     return f"stream:{(position and position.query) or ''}"
 
 
-def _changed(reason: str, position: Position, last_xid: int | None) -> HistoryChanged:
+def _make_changed(reason: str, position: Position, last_xid: int | None) -> HistoryChanged:
     way = "begin with a new checkpoint"
     if last_xid is not None:
         way += (

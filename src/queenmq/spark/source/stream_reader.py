@@ -70,7 +70,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: Messages removed unread have been looked for since this reader began.
         self._is_counted = False
         self._may_publish = False
-        #: Position and lag as they were told last, and when.
+        #: Position and lag as last published, and when.
         self._published: tuple[int, int] | None = None
         self._published_ms = 0.0
         self._holders = Holders(options.warn_after_s)
@@ -84,20 +84,20 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._idle = Idle(options.scope)
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new stream starts."""
+        """Return where a new stream starts."""
         return self._ask(self._initial).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What one batch may hold at most."""
+        """Return what one batch may hold at most."""
         limit = self._options.max_messages
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the end: later messages are for the next run."""
+        """Set the end. Later messages are for the next run."""
         self._target = self._ask(horizon)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch may go; the start itself if there is nothing to read."""
+        """Return how far the next batch may go; the start itself if there is nothing to read."""
         first = Position.from_json(start)
         # Without an end to reach, the query goes on meanwhile and its progress says why.
         is_endless = self._target is None
@@ -116,7 +116,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For the progress of the query: the horizon, and what it waits for."""
+        """Report the horizon, and what it waits for, to the progress of the query."""
         if self._horizon is None:
             return None
         report = {"xid": str(self._horizon), **self._measures.report()}
@@ -128,20 +128,20 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return report
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a batch; the same rows whenever it is asked."""
+        """Return the tasks of a batch; the same rows whenever it is asked."""
         first, last = batch_bounds(start, end)
         if first.xid >= last.xid:
             return []
         return self._ask(lambda database: self._tasks(database, first, last))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """Yield the rows of one task."""
         return read_split(partition, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A batch is done: tell where the stream stands, if it has a group to tell it for."""
+        """Publish the position of the stream after a batch, if it has a group."""
         position = Position.from_json(end)
-        # What is told here is for people; a database that is away is met by the next batch.
+        # This is for people. The next batch meets a database that is away.
         with contextlib.suppress(StorageUnavailable):
             self._try(lambda database: self._publish(database, position))
 
@@ -152,7 +152,9 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._database = None
 
     def _ask(self, question: Callable[[Database], Answer]) -> Answer:
-        """The answer, also if the database has to be waited for; questions may be repeated."""
+        """Return the answer, also if the database has to be waited for; questions may be
+        repeated.
+        """
         while True:
             try:
                 return self._try(question)
@@ -162,15 +164,15 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 threading.Event().wait(self._outages.begin(error))
 
     def _try(self, question: Callable[[Database], Answer]) -> Answer:
-        """Once more over a new connection if the kept one has gone."""
+        """Retry once over a new connection if the kept one is gone."""
         if self._database is not None:
             try:
                 return self._answer(question, self._database)
             except StorageUnavailable:
                 self.stop()
         self._database = Database(self._options.url)
-        self._history.look_again()
-        self._idle.look_again()
+        self._history.reset()
+        self._idle.reset()
         return self._answer(question, self._database)
 
     def _answer(self, question: Callable[[Database], Answer], database: Database) -> Answer:
@@ -191,32 +193,32 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             query=query,
             is_initial=True,
         )
-        return self._counted(database, queues, start)
+        return self._count(database, queues, start)
 
     def _wait(
-        self, first: Position, look: Callable[[Database], Position | None], database: Database
+        self, first: Position, poll: Callable[[Database], Position | None], database: Database
     ) -> Position | None:
         """Look once there may be something: Spark asks again at once where nothing is new."""
-        if not self._idle.is_look_needed(database, first.xid):
+        if not self._idle.is_poll_needed(database, first.xid):
             return None
-        end = look(database)
-        self._idle.note_look(first.xid, is_empty=end is None)
+        end = poll(database)
+        self._idle.note_poll(first.xid, is_empty=end is None)
         return end
 
     def _next(self, database: Database, first: Position, limit: ReadLimit) -> Position | None:
-        """The end of the next batch; None: there is nothing to read."""
+        """Return the end of the next batch. None means: there is nothing to read."""
         self._check_publishing(database)
         queues = find_queues(database, self._options.scope)
         self._horizon = seen = newest = horizon(database)
         self._history.check(database, first, seen)
-        self._holders.look(database, queues.selection, newest)
+        self._holders.check(database, queues.selection, newest)
         if self._target is not None:
             newest = min(newest, self._target)
         selection = queues.selection.between(first.xid, newest)
         end = None if selection.is_empty else _end(database, selection, limit)
         if end is not None and self._waits_for_more(database, selection):
             end = None
-        self._measures.look(database, queues.selection, first.xid, end)
+        self._measures.measure(database, queues.selection, first.xid, end)
         if end is not None or first.queues != _digest(queues):
             self._history.check_deleted(database, first)
         if end is None:
@@ -227,8 +229,8 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._is_counted and end < newest and first.queues == _digest(queues):
             # Behind by far: all that waits was counted when the reader began, and will be
             # again when it has caught up. Until then the batch alone is.
-            return _continued(database, selection.between(first.xid, end), first, position)
-        counted = self._counted(database, queues, position)
+            return _continue(database, selection.between(first.xid, end), first, position)
+        counted = self._count(database, queues, position)
         self._history.check_count(first, counted)
         return counted
 
@@ -295,8 +297,8 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         return min([newest, *(int(row["xid"]) for row in database.rows(since))])
 
-    def _counted(self, database: Database, queues: Queues, position: Position) -> Position:
-        """With the number of messages ever stored before it."""
+    def _count(self, database: Database, queues: Queues, position: Position) -> Position:
+        """Add the number of messages ever stored before the position."""
         if not self._options.fail_on_data_loss or queues.selection.is_empty:
             return position
         sql = load("read")
@@ -328,7 +330,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _end(database: Database, selection: Selection, limit: ReadLimit) -> int | None:
-    """The transaction to stop before; None: nothing waits."""
+    """Return the transaction to stop before. None means: nothing waits."""
     rows = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
     statement = fill(
         load("read")["cut"],
@@ -344,7 +346,7 @@ def _end(database: Database, selection: Selection, limit: ReadLimit) -> int | No
     return end_of_batch(int(found["first"]), following, newest)
 
 
-def _continued(database: Database, batch: Selection, first: Position, end: Position) -> Position:
+def _continue(database: Database, batch: Selection, first: Position, end: Position) -> Position:
     if first.count is None:
         return end
     return replace(end, count=first.count + count(database, batch), queues=first.queues)

@@ -67,7 +67,7 @@ def define_table(options: Mapping[str, str]) -> StructType:
     return StructType([_column(field, given) for field in columns])
 
 
-def reading(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
+def merge_read_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """Return the options of a read: those given with it, and those of its table."""
     mark = _mark(schema)
     stored = {} if mark is None else {n: v for n, v in mark.items() if n in _READ}
@@ -80,7 +80,7 @@ def reading(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
     return with_database(stored | locate(options))
 
 
-def writing(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
+def merge_write_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """Return the options of a write: those given with it, and those of its table."""
     mark = _mark(schema)
     given = locate(options)
@@ -90,7 +90,7 @@ def writing(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
         return with_database(_one_queue(given))
     if mark is not None:
         raise InvalidRequest(
-            "Spark does not tell which table these rows go to, because they come from a queue with"
+            "Spark does not say which table these rows go to, because they come from a queue with"
             " all their columns; name the columns on both sides, as in"
             " INSERT INTO orders (partition, payload) SELECT partition, payload FROM ..."
         )

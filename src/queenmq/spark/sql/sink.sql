@@ -8,6 +8,18 @@ SELECT set_config('default_transaction_isolation', 'read committed', false),
        set_config('lock_timeout', CASE WHEN current_setting('lock_timeout') = '0' THEN '30s'
                                        ELSE current_setting('lock_timeout') END, false)
 
+-- name: make_partitions
+-- A transaction of its own, which is over before the publication begins: nobody else can see a partition that the
+-- publication makes, so a push to it could not be queued and would have to wait for the batch. Nothing is made for a
+-- batch that was published before.
+SELECT count(*)
+FROM (SELECT array_agg(d.queue) AS queues, array_agg(d.partition) AS partitions
+      FROM (SELECT DISTINCT s.queue, s.partition FROM queen.spark_staging s
+            WHERE s.stage_id = ANY (string_to_array($3::text, ',')::uuid[])
+              AND NOT EXISTS (SELECT FROM queen.spark_commits c
+                              WHERE c.query_id = $1::text AND c.batch_id = $2::bigint)) d) n
+CROSS JOIN LATERAL queen.ensure_partitions(n.queues, n.partitions, NULL) e
+
 -- name: publish_staged
 SELECT is_repeat, stored, duplicates, queued
 FROM queen.publish_staged($1::text, $2::bigint, string_to_array($3::text, ',')::uuid[],

@@ -31,7 +31,7 @@ _ABOUT = ("queue", "partition", "seq", "message_id", "transaction_id", "created_
 
 
 class Aside:
-    """What was set aside by one stream, since its beginning."""
+    """The messages that one stream set aside since its beginning."""
 
     def __init__(self, spark: SparkSession, query: Query, checkpoint: Checkpoint) -> None:
         self._spark = spark
@@ -47,18 +47,18 @@ class Aside:
 
     @property
     def total(self) -> int:
-        """Messages that were not used."""
+        """Return messages that were not used."""
         return sum(self.counts.values())
 
     def pass_over(self, batch: int) -> None:
-        """A batch has used all it read."""
+        """Note that a batch has used all it read."""
         self.catch_up(batch - 1)
         self.batch = max(self.batch, batch)
 
     def catch_up(self, batch: int) -> None:
-        """Look at all batches up to this one that were not looked at."""
+        """Check all batches up to this one that were not checked."""
         for number in range(self.batch + 1, batch + 1):
-            self._look(number)
+            self._check_batch(number)
             self.batch = number
 
     def keep(self) -> None:
@@ -68,7 +68,7 @@ class Aside:
             self._checkpoint.keep_note(note)
             self._kept = note
 
-    def _look(self, number: int) -> None:
+    def _check_batch(self, number: int) -> None:
         batch = self._checkpoint.batch(number)
         if batch is None:
             self.missed.append(number)
@@ -76,9 +76,9 @@ class Aside:
         if batch.start >= batch.end:
             return
         messages = self._query.batch(self._spark, batch.start, batch.end)
-        prepared = self._query.prepared(messages)
+        prepared = self._query.prepare(messages)
         unfit = prepared.where(F.col(REASON).isNotNull()).withColumn("missed", F.lit(None))
-        late = self._query.too_late(prepared, batch.watermark_ms)
+        late = self._query.find_late(prepared, batch.watermark_ms)
         rows = late.unionByName(unfit).withColumn("watermark_ms", F.lit(batch.watermark_ms))
         rows = rows.persist()
         try:
@@ -103,7 +103,7 @@ class Aside:
         if late.queue is not None:
             writer = rows.select(
                 "partition",
-                _letter().alias("payload"),
+                _describe_message().alias("payload"),
                 F.concat_ws("/", F.lit(f"{name}.late"), "message_id").alias("transaction_id"),
             ).write.format("queen")
             writer.mode("append").options(url=self._query.url, queue=late.queue).save()
@@ -114,8 +114,8 @@ class Aside:
             append_once(table, late.lake, who, number, identity=None)
 
 
-def _letter() -> Column:
-    """Why, and the message with its payload as it was pushed."""
+def _describe_message() -> Column:
+    """Return the reason, and the message with its payload as pushed."""
     about = F.to_json(
         F.struct(
             F.col(REASON).alias("reason"),
@@ -125,4 +125,4 @@ def _letter() -> Column:
         )
     )
     head = F.substring(about, F.lit(1), F.length(about) - 1)
-    return F.concat(head, F.lit(',"payload":'), F.col("payload"), F.lit("}"))
+    return F.concat(head, F.lit(',"payload":'), F.coalesce("payload", F.lit("null")), F.lit("}"))

@@ -18,7 +18,7 @@ _NOTE = "queen/note.json"
 
 @dataclass(frozen=True)
 class Batch:
-    """What a batch has read, and the watermark by which it told what is late."""
+    """The range of a batch, and the watermark that decided which messages were late."""
 
     start: int
     end: int
@@ -45,15 +45,15 @@ class Checkpoint:
         self._files = self._root.getFileSystem(spark._jsc.hadoopConfiguration())
 
     def query_id(self) -> str:
-        """The id that Spark gave the stream when it was first started."""
+        """Return the id that Spark gave the stream when it was first started."""
         return str(json.loads(self._read("metadata") or "{}").get("id", ""))
 
     def last_batch(self) -> int:
-        """The last one that is done; -1: none is."""
+        """Return the last one that is done; -1: none is."""
         return max(self._numbers("commits"), default=-1)
 
     def batch(self, number: int) -> Batch | None:
-        """What Spark has noted of a batch; None: nothing, or not any more."""
+        """Return what Spark has noted of a batch. None means: nothing, or not any more."""
         end = self._offsets(number)
         # The end of the first batch says itself where that began.
         before = self._offsets(number - 1) if number > 0 else ({}, {"xid": "0", "initial": True})
@@ -85,7 +85,7 @@ class Checkpoint:
         self._write(_DEFINITION, json.dumps(meaning))
 
     def note(self) -> Note:
-        """What was noted last."""
+        """Return what was noted last."""
         text = self._read(_NOTE)
         return Note() if text is None else Note(**json.loads(text))
 
@@ -94,7 +94,7 @@ class Checkpoint:
         self._write(_NOTE, json.dumps({"batch": note.batch, "counts": note.counts}))
 
     def _offsets(self, number: int) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Metadata and position of a batch."""
+        """Return metadata and position of a batch."""
         text = self._read(f"offsets/{number}")
         if text is None:
             return None
@@ -135,7 +135,7 @@ class Checkpoint:
 
 
 def _differences(old: Any, new: Any, place: str = "") -> list[str]:
-    """Where two values differ, as `window.size`."""
+    """Return where two values differ, as `window.size`."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = {*old, *new}
         return [

@@ -106,7 +106,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     late: Late = Late()
 
     def meaning(self) -> dict[str, Any]:
-        """What a checkpoint was made for: all that must not change under it."""
+        """Return what a checkpoint was made for: all that must not change under it."""
         whole: dict[str, Any] = msgspec.to_builtins(self)
         for free in ("checkpoint", "trigger", "late"):
             whole.pop(free)
@@ -116,7 +116,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def milliseconds(text: str | None) -> int:
-    """A length of time of a definition that was checked."""
+    """Return a length of time of a definition that was checked."""
     found = parse_duration(text or "")
     assert found is not None
     return found
@@ -163,7 +163,7 @@ def _read(path: Path) -> str:
 
 
 def _sentence(text: str, values: dict[str, Any]) -> str:
-    """What msgspec found, with the value that it is about."""
+    """Return what msgspec found, with the value that it is about."""
     found = _PLACE.fullmatch(text)
     what, place = (found[1], found[2] or "") if found else (text, "")
     value, kind = _at(values, place)
@@ -179,7 +179,7 @@ def _sentence(text: str, values: dict[str, Any]) -> str:
 
 
 def _at(values: dict[str, Any], place: str) -> tuple[Any, Any]:
-    """The value at `window.size`, and the kind of table that it is."""
+    """Return the value at `window.size`, and the kind of table that it is."""
     value: Any = values
     kind: Any = Definition
     for step in re.findall(r"[^.\[\]]+", place):
@@ -197,7 +197,7 @@ _TABLES = {"source": Source, "window": Window, "sink": Sink, "late": Late}
 
 
 class _Checks:
-    """What msgspec cannot know."""
+    """Checks that msgspec cannot make."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -215,7 +215,7 @@ class _Checks:
             self._plain(it)
         else:
             self._window(it.window)
-            self._windowed(it)
+            self._parse_window(it)
 
     def refuse(self, what: str) -> None:
         raise InvalidRequest(f"{self._file}: {what}")
@@ -265,7 +265,7 @@ class _Checks:
             first = next(iter(it.aggregations))
             self.refuse(f"aggregations.{first} needs a window; add [window], or use [select]")
 
-    def _windowed(self, it: Definition) -> None:
+    def _parse_window(self, it: Definition) -> None:
         if not it.aggregations:
             self.refuse('window needs [aggregations]; add one, as in messages = "count(*)"')
         if it.select:

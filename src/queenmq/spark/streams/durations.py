@@ -8,11 +8,13 @@ _LONGEST_S = 366 * 86_400
 
 
 def parse_duration(text: str) -> int | None:
-    """Milliseconds of `10 minutes`, `90s`, `1h30m`; None: that is no length of time."""
+    """Return milliseconds of `10 minutes`, `90s`, `1h30m`. None means: that is no length of
+    time.
+    """
     seconds = parse_seconds(text)
     return None if seconds is None or seconds > _LONGEST_S else round(seconds * 1000)
 
 
 def spark_interval(milliseconds: int) -> str:
-    """The same in the words of Spark."""
+    """Return the same in the words of Spark."""
     return f"{milliseconds} milliseconds"

@@ -32,7 +32,7 @@ class Field:
 
 
 def parse_field(name: str, text: str) -> Field:
-    """`double`, or `$.order.total double`."""
+    """Parse `double`, or `$.order.total double`."""
     found = _FIELD.fullmatch(text.strip())
     return Field(name, found[1], found[2]) if found else Field(name, f"$.{name}", text.strip())
 
@@ -47,7 +47,7 @@ class Expressions:
         self._is_checked = is_checked
 
     def field(self, field: Field, key: str) -> None:
-        """The path and the type of a field."""
+        """Check the path and the type of a field."""
         text = f"{field.path} {field.type}"
         self._try(
             key,
@@ -58,26 +58,26 @@ class Expressions:
         )
 
     def column(self, key: str, text: str) -> Column:
-        """An expression of one row."""
+        """Return an expression of one row."""
         self._try(key, text, lambda: self._frame.select(_expression(text)))
         return _expression(text)
 
     def condition(self, key: str, text: str) -> Column:
-        """An expression that is true or false."""
-        self._typed(key, text, ("boolean",), "true or false")
+        """Return an expression that is true or false."""
+        self._check_type(key, text, ("boolean",), "true or false")
         return _expression(text)
 
     def time(self, key: str, text: str) -> Column:
-        """An expression that is a time."""
-        self._typed(key, text, _EVENT_TIMES, "a timestamp")
+        """Return an expression that is a time."""
+        self._check_type(key, text, _EVENT_TIMES, "a timestamp")
         return _expression(text).cast("timestamp")
 
     def aggregate(self, key: str, text: str) -> Column:
-        """An expression over the rows of a window."""
+        """Return an expression over the rows of a window."""
         self._try(key, text, lambda: self._frame.groupBy("partition").agg(_expression(text)))
         return _expression(text)
 
-    def _typed(self, key: str, text: str, types: tuple[str, ...], what: str) -> None:
+    def _check_type(self, key: str, text: str, types: tuple[str, ...], what: str) -> None:
         found = self._try(key, text, lambda: self._frame.select(_expression(text).alias("it")))
         if found is None:
             return

@@ -34,7 +34,7 @@ def append_once(
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
     except ImportError:
         raise SettingsError("a lake needs deltalake; install queenmq[spark]") from None
-    # In any case: a stateful batch whose rows nobody asks for leaves its state behind.
+    # In any case: a stateful batch whose rows are never read leaves its state behind.
     table = rows.toArrow()
     if not table.num_rows:
         return
@@ -49,7 +49,7 @@ def append_once(
 
 
 class _Notes:
-    """What the log of a table says of the batches of a writer, as names with numbers."""
+    """A table log's notes about the batches of a writer, as names with numbers."""
 
     def __init__(self, writer: str, batch: int, digest: int | None) -> None:
         self._writer = writer
@@ -67,11 +67,13 @@ class _Notes:
 
     @property
     def _since(self) -> str:
-        """The first batch whose digest was noted; those of older versions have none."""
+        """Return the first batch whose digest was noted; those of older versions have none."""
         return f"{self._writer}/digests"
 
     def is_written(self, table: Any, path: str) -> bool:
-        """Whether the table has this batch; an error if it has another one of this number."""
+        """Return whether the table has this batch; an error if it has another one of this
+        number.
+        """
         since = None if self._digest is None else table.transaction_version(self._since)
         if since is not None:
             self.new[self._since] = since

@@ -41,7 +41,7 @@ class Query:
     is_checked: bool = False
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """The messages as they come."""
+        """Return the messages as they come."""
         source = self.definition.source
         options = self.scope() | {
             "maxMessagesPerTrigger": str(source.max_messages),
@@ -62,11 +62,11 @@ class Query:
 
     @property
     def retry_seconds(self) -> str:
-        """How long to wait for a database that is away, as the option says it."""
+        """Return how long to wait for a database that is away, as the option says it."""
         return str(milliseconds(self.definition.source.retry) // 1000)
 
     def batch(self, spark: SparkSession, start: int, end: int) -> DataFrame:
-        """The messages of one batch once more."""
+        """Return the messages of one batch once more."""
         options = self.scope() | {
             "startingOffsets": json.dumps({"xid": str(start)}),
             "endingOffsets": json.dumps({"xid": str(end)}),
@@ -74,7 +74,7 @@ class Query:
         return spark.read.format("queen").options(**options).load()
 
     def scope(self) -> dict[str, str]:
-        """The options that say which messages are meant."""
+        """Return the options that say which messages are meant."""
         source = self.definition.source
         queues = [source.queue] if isinstance(source.queue, str) else source.queue
         values = {
@@ -87,8 +87,9 @@ class Query:
         }
         return {name: value for name, value in values.items() if value is not None}
 
-    def prepared(self, messages: DataFrame) -> DataFrame:
-        """Fields, key and time of the messages that pass the filter, and why one cannot be used.
+    def prepare(self, messages: DataFrame) -> DataFrame:
+        """Return fields, key and time of the messages that pass the filter, and why one cannot be
+        used.
 
         A message whose fields are not of their types is kept whatever the filter says of it.
         """
@@ -106,7 +107,7 @@ class Query:
         )
 
     def results(self, prepared: DataFrame) -> DataFrame:
-        """What the stream is for, in columns of its own."""
+        """Return what the stream is for, in columns of its own."""
         usable = prepared.where(F.col(REASON).isNull())
         window = self.definition.window
         if window is None:
@@ -127,7 +128,7 @@ class Query:
         )
 
     def _results_by_message(self, usable: DataFrame) -> DataFrame:
-        """One row per message, or as many as an expression such as `explode` makes of it."""
+        """Return one row per message, or as many as an expression such as `explode` makes of it."""
         return number_rows(
             usable.select(
                 "message_id",
@@ -135,13 +136,13 @@ class Query:
                 F.col("partition_id").alias(SOURCE),
                 F.col("seq").alias(SEQ),
                 _KEY,
-                *self._selected(usable),
+                *self._select(usable),
             )
         )
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns of `to_messages` that the rows of a key are sorted by.
+        """Return the columns of `to_messages` that the rows of a key are sorted by.
 
         Times never go back within a partition, so its messages keep the order of `seq`, also where
         messages of several partitions meet in a key.
@@ -152,14 +153,18 @@ class Query:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns of `results` that tell any two rows apart, and are the same each time."""
+        """Return the columns of `results` that tell any two rows apart, and are the same each
+        time.
+        """
         if self.definition.window is None:
             return ("message_id", PLACE)
         keys = ("key",) if self.definition.key is not None else ()
         return ("window_start", "window_end", *keys)
 
     def to_messages(self, results: DataFrame) -> DataFrame:
-        """Results as rows for a queue; the same result always has the same transaction id."""
+        """Return results as rows for a queue; the same result always has the same transaction
+        id.
+        """
         name = F.lit(self.definition.name)
         default = F.lit(_DEFAULT_PARTITION)
         if self.definition.window is None:
@@ -182,17 +187,19 @@ class Query:
         )
 
     def to_rows(self, results: DataFrame) -> DataFrame:
-        """Results as rows for the lake, with the columns of their identity."""
+        """Return results as rows for the lake, with the columns of their identity."""
         if self.definition.window is not None:
             return results
         return results.withColumnRenamed(_KEY, "key").drop(SOURCE, SEQ)
 
     def to_table(self, results: DataFrame) -> DataFrame:
-        """Results as they will be in the lake."""
+        """Return results as they will be in the lake."""
         return self.to_rows(results).drop(PLACE)
 
-    def too_late(self, prepared: DataFrame, watermark_ms: int) -> DataFrame:
-        """Messages that a batch with this watermark left out of windows, with those windows."""
+    def find_late(self, prepared: DataFrame, watermark_ms: int) -> DataFrame:
+        """Return messages that a batch with this watermark left out of windows, with those
+        windows.
+        """
         window = self.definition.window
         usable = prepared.where(F.col(REASON).isNull())
         if window is None:
@@ -223,7 +230,7 @@ class Query:
         parsed = messages.withColumn("_json", F.try_parse_json("payload"))
         json_ = F.col("_json")
         reasons = [
-            F.when(F.col("is_encrypted"), "the payload is encrypted"),
+            F.when(F.col("payload").isNull(), "the payload is encrypted"),
             F.when(json_.isNull(), "the payload is too large or too deep"),
         ]
         for field in fields:
@@ -248,7 +255,7 @@ class Query:
         )
 
     def _gaps(self) -> list[Column]:
-        """What a message may lack though all its fields are right."""
+        """Return what a message may lack though all its fields are right."""
         key, time = F.col(_KEY), F.col(_TIME)
         gaps = []
         if self.definition.key is not None:
@@ -262,7 +269,7 @@ class Query:
             gaps.append(F.when(time > F.col("created_at") + ahead, "the event time is ahead"))
         return gaps or [F.lit(None).cast("string")]
 
-    def _selected(self, prepared: DataFrame) -> list[Column]:
+    def _select(self, prepared: DataFrame) -> list[Column]:
         if not self.definition.select:
             return [F.col("payload")]
         expressions = self._expressions(prepared)
@@ -272,8 +279,8 @@ class Query:
         ]
 
 
-def observed(prepared: DataFrame) -> DataFrame:
-    """The same rows, counted for the progress of the stream."""
+def observe_rows(prepared: DataFrame) -> DataFrame:
+    """Return the same rows, counted for the progress of the stream."""
     return prepared.observe(
         OBSERVATION,
         F.count(F.lit(1)).alias("passed"),

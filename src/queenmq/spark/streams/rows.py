@@ -20,7 +20,7 @@ PLACE = "_place"
 
 
 def number_rows(rows: DataFrame) -> DataFrame:
-    """The same rows, with their places.
+    """Return the same rows, with their places.
 
     A message usually becomes one row. Only where an expression makes several of it do the rows go
     through Python to be counted: Spark cannot number rows of a stream.
@@ -28,18 +28,20 @@ def number_rows(rows: DataFrame) -> DataFrame:
     if not _makes_rows(rows):
         return rows.withColumn(PLACE, F.lit(0).cast("long"))
     schema = StructType([*rows.schema.fields]).add(PLACE, LongType(), nullable=False)
-    return rows.mapInArrow(_numbered, schema)
+    return rows.mapInArrow(_number, schema)
 
 
 def _makes_rows(rows: DataFrame) -> bool:
-    """Whether a message may become more than one row."""
+    """Return whether a message may become more than one row."""
     # Spark plans a generator, such as explode, as a step of its own.
     plan: str = rows._jdf.queryExecution().analyzed().toString()
     return "Generate " in plan
 
 
-def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a message come one after the other, in the order in which they were made."""
+def _number(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Number the rows of a message, which come one after the other, in the order in which they were
+    made.
+    """
     last, place = None, 0
     for batch in batches:
         places = []

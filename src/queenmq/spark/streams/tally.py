@@ -1,4 +1,4 @@
-"""Pure: counts what the progress reports of a query tell."""
+"""Pure: counts from the progress reports of a query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Done:
 
 @dataclass
 class Tally:
-    """What one run did."""
+    """The counts of one run."""
 
     batches: int = 0
     messages: int = 0
@@ -42,7 +42,7 @@ class Tally:
         return found
 
     def text(self, unused: int) -> str:
-        """For those who watch."""
+        """Format the tally for people who watch."""
         text = f"{self.batches} batches, {self.messages} messages"
         if unused:
             text += f", {unused} NOT USED"

@@ -20,7 +20,7 @@ from asyncpg.connect_utils import SessionAttribute
 
 from queenmq.clock import now_ms
 from queenmq.errors import StorageUnavailable
-from queenmq.storage.connection.faults import explained
+from queenmq.storage.connection.faults import explain_failures
 from queenmq.storage.connection.hosts import Host, parse_url
 from queenmq.storage.connection.server_choice import (
     Server,
@@ -31,8 +31,8 @@ from queenmq.storage.connection.server_choice import (
     is_newer,
     is_outdated,
     is_usable,
+    make_no_primary,
     merge_refusals,
-    no_primary,
 )
 from queenmq.storage.sql_files import load_queries
 
@@ -85,7 +85,7 @@ class Connector:
                 connection = await self._open_at(host, options)
             except StorageUnavailable as error:
                 if self._chosen == host and error.is_suspicious:
-                    # Whoever comes next looks at all hosts again.
+                    # The next caller asks all hosts again.
                     self._chosen = None
                 raise
             if connection is None:
@@ -103,7 +103,7 @@ class Connector:
             self._chosen = None
             if not self.has_choice:
                 raise why_not
-        raise no_primary("the primary changes again and again")
+        raise make_no_primary("the primary changes again and again")
 
     async def find(self) -> Server:
         """Ask all hosts which of them is to be used, and use that one from now on."""
@@ -118,7 +118,7 @@ class Connector:
             # Those who wait for it have it, too, unless they have gone.
             task.exception()
 
-    async def look_around(self) -> None:
+    async def follow_primary(self) -> None:
         """Ask the other hosts whether one of them has been promoted, and follow if so."""
         others = [host for host in self._url.hosts if host != self._chosen]
         if self._chosen is None or not self.has_choice:
@@ -195,7 +195,7 @@ class Connector:
         return connection.server.state
 
     async def _open_at(self, host: Host, options: Mapping[str, Any]) -> ServerConnection | None:
-        """A connection; None when another host was chosen meanwhile."""
+        """Return a connection, or None when another host was chosen meanwhile."""
         task = asyncio.create_task(self._attempt(host, self._limit_s, options))
         self._opening[task] = host
         try:
@@ -213,7 +213,7 @@ class Connector:
     ) -> ServerConnection:
         place = {} if host.name is None else {"host": host.name, "port": host.port}
         arguments: dict[str, Any] = {"connection_class": ServerConnection, **options, **place}
-        with explained(self._url, host):
+        with explain_failures(self._url, host):
             async with asyncio.timeout(limit_s):
                 connection: ServerConnection = await asyncpg.connect(
                     self._url.text,
@@ -243,7 +243,7 @@ class Connector:
             self._newest = state
         if is_changed or is_promoted:
             facts = {"event": "primary_changed", "host": str(host), "timeline": state.timeline}
-            logger.warning("the primary is now %s", host, extra=facts)
+            logger.warning("The primary is now %s.", host, extra=facts)
         for connection in list(self._open):
             it = connection.server
             if it.host != host or is_outdated(it.state, self._newest):
@@ -254,8 +254,8 @@ class Connector:
 
 
 @asynccontextmanager
-async def connected(url: str, *, timeout_ms: int = 5_000) -> AsyncIterator[ServerConnection]:
-    """A connection for one piece of work."""
+async def open_connection(url: str, *, timeout_ms: int = 5_000) -> AsyncIterator[ServerConnection]:
+    """Yield a connection for one piece of work."""
     connection = await Connector(url, timeout_ms=timeout_ms).connect(statement_cache_size=0)
     try:
         yield connection
@@ -273,7 +273,7 @@ async def _wait_for(news: asyncio.Event, timeout_s: float) -> None:
 
 
 async def _read_state(connection: ServerConnection) -> ServerState:
-    sql = load_queries("connections")
+    sql = load_queries("schema/connections")
     try:
         row = await _fetch_row(connection, sql["server_state"])
     except (asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError):
@@ -297,7 +297,7 @@ def _discard(task: asyncio.Task[ServerConnection]) -> None:
 
 
 def _keep_alive(connection: ServerConnection) -> None:
-    """Notice a server that vanished without a word, also on an idle connection."""
+    """Send keep-alives, so that a vanished server is noticed even on an idle connection."""
     # The driver offers no public way to its socket.
     transport = getattr(connection, "_transport", None)
     sock = transport.get_extra_info("socket") if transport is not None else None

@@ -20,7 +20,7 @@ from queenmq.clock import now_ms
 from queenmq.engine.load.pressure import OperationType, SlotUse
 from queenmq.settings import Settings
 from queenmq.storage.connection.connecting import Connector, ServerConnection
-from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.connection.driver_errors import translate_error
 from queenmq.storage.connection.fault_watch import FaultWatch
 from queenmq.storage.connection.faults import NO_SLOT, READ_ONLY
 from queenmq.storage.connection.outage import OutageWatch
@@ -54,14 +54,14 @@ class Database:
         #: Opens every connection of this process.
         self.connector = Connector(url, timeout_ms=settings.db_connect_timeout_ms)
         self._stock: ConnectionStock | None = None
-        # As many permits as connections, so nobody waits in the driver, which knows no urgency.
+        # As many permits as connections, so no call waits in the driver, which knows no urgency.
         self._gate = PriorityGate(settings.db_pool_size)
         #: When each call in flight began.
         self._calls: dict[int, float] = {}
         self._numbers = itertools.count()
         #: What it answers but cannot do.
         self.faults = FaultWatch()
-        self._looker: asyncio.Task[None] | None = None
+        self._primary_watch: asyncio.Task[None] | None = None
         #: What has to be done before the first call, when the start could not do it.
         self._prepare: Callable[[], Awaitable[None]] | None = None
         #: The last failure of each kind of call that has not succeeded since, and when it was.
@@ -72,12 +72,12 @@ class Database:
         )
 
     def slot_use(self) -> SlotUse:
-        """How busy the connections are, whether open yet or not."""
+        """Return how busy the connections are, whether open yet or not."""
         gate = self._gate
         return SlotUse(gate.slots, gate.in_use, gate.waiting)
 
     def pool_use(self) -> PoolUse:
-        """The same, with what the driver knows."""
+        """Return the same, with what the driver knows."""
         size, in_use, waiting = self.slot_use()
         return PoolUse(size, self._stock.idle if self._stock is not None else 0, in_use, waiting)
 
@@ -92,7 +92,7 @@ class Database:
         self._stock = ConnectionStock(pool)
         self.watch.start()
         if self.connector.has_choice:
-            self._looker = asyncio.create_task(self._look_around(), name="look-around")
+            self._primary_watch = asyncio.create_task(self._follow_primary(), name="follow-primary")
 
     def await_server(
         self, error: errors.StorageUnavailable, prepare: Callable[[], Awaitable[None]]
@@ -119,9 +119,9 @@ class Database:
     async def close(self) -> None:
         """Let calls end, then disconnect."""
         await self.watch.stop()
-        if self._looker is not None:
-            self._looker.cancel()
-            await asyncio.gather(self._looker, return_exceptions=True)
+        if self._primary_watch is not None:
+            self._primary_watch.cancel()
+            await asyncio.gather(self._primary_watch, return_exceptions=True)
         await self.connector.close()
         if self._stock is not None:
             await self._stock.close()
@@ -141,19 +141,19 @@ class Database:
             await self._probe_pooled(error)
 
     async def _probe_anew(self) -> None:
-        """Over a new connection, to whichever host is the primary now."""
+        """Probe over a new connection, to the host that is the primary now."""
         if self.connector.has_choice:
             await self.connector.find()
         connection = await self.connector.connect(statement_cache_size=0)
         try:
-            with translated():
+            with translate_error():
                 async with asyncio.timeout(_PROBE_S):
                     await connection.execute(load_queries("operations")["probe"])
         finally:
             connection.terminate()
 
     async def _probe_pooled(self, refusal: errors.StorageUnavailable) -> None:
-        """Over a connection that is open: that no other is to be had says nothing about it."""
+        """Probe over an open connection. That no other is free says nothing about the database."""
         assert self._stock is not None
         try:
             async with asyncio.timeout(_PROBE_S):
@@ -164,19 +164,19 @@ class Database:
             raise refusal
         is_well = False
         try:
-            with translated():
+            with translate_error():
                 await connection.execute(load_queries("operations")["probe"], timeout=_PROBE_S)
             is_well = True
         finally:
             await self._stock.put(connection, is_well=is_well)
 
-    async def _look_around(self) -> None:
+    async def _follow_primary(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_AROUND_S)
-            await self.connector.look_around()
+            await self.connector.follow_primary()
 
     def cut_off(self) -> None:
-        """The database is down: end the calls in flight, whose callers can do better than wait.
+        """End the calls in flight, because the database is down and their callers need not wait.
 
         Idle connections go, too: they may lead to a server that is not the primary any more.
         """
@@ -201,7 +201,7 @@ class Database:
             connection = await self._stock.take()
             is_well = False
             try:
-                with translated(is_sent=True):
+                with translate_error(is_sent=True):
                     async with self._held_together(connection):
                         yield connection
                 is_well = True
@@ -246,22 +246,30 @@ class Database:
     def _held_together(
         self, connection: asyncpg.pool.PoolConnectionProxy
     ) -> AbstractAsyncContextManager[Any]:
-        """Without named statements the driver parses and executes in two steps, which a transaction
-        pooler may send to two servers unless a transaction holds them together.
+        """Return a transaction where statements are unnamed. The driver then parses and executes in
+        two steps, which a transaction pooler may send to two servers otherwise.
         """
         if self._settings.db_prepared_statements:
             return _NOTHING
         return connection.transaction()
 
+    async def time_commit(self) -> float:
+        """Return the milliseconds of the smallest call that commits something."""
+        query = load_queries("operations")["commit_nothing"]
+        async with self._connection(OperationType.SYSTEM_EVENT) as connection:
+            began_ms = now_ms()
+            await connection.fetchval(query)
+            return now_ms() - began_ms
+
     async def fetch(
         self, query: str, *args: Any, priority: OperationType, timeout_s: float | None = None
     ) -> list[asyncpg.Record]:
-        """All rows; a timeout replaces that of the settings."""
+        """Return all rows; a timeout replaces that of the settings."""
         async with self._connection(priority) as connection:
             return await connection.fetch(query, *args, timeout=timeout_s)
 
     async def fetch_row(self, query: str, *args: Any, priority: OperationType) -> asyncpg.Record:
-        """The one row of a query that always has one."""
+        """Return the one row of a query that always has one."""
         async with self._connection(priority) as connection:
             row = await connection.fetchrow(query, *args)
         assert row is not None, query
@@ -270,6 +278,6 @@ class Database:
     async def fetch_value(
         self, query: str, *args: Any, priority: OperationType, timeout_s: float | None = None
     ) -> Any:
-        """The first column of the first row; a timeout replaces that of the settings."""
+        """Return the first column of the first row; a timeout replaces that of the settings."""
         async with self._connection(priority) as connection:
             return await connection.fetchval(query, *args, timeout=timeout_s)

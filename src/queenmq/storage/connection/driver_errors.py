@@ -1,4 +1,4 @@
-"""What the driver raises, in the words of this package: by SQLSTATE, never by text."""
+"""Translates errors of the driver into those of this package: by SQLSTATE, never by text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import asyncpg
 from queenmq import errors
 from queenmq.storage.connection.faults import fault_of
 
-#: SQLSTATEs of waiting in vain or losing a deadlock: nothing was done, another try may succeed.
+#: SQLSTATEs of a lock timeout or a deadlock: nothing was done, another try may succeed.
 _BUSY = {"55P03", "40P01", "40001"}
 #: SQLSTATE classes that blame the data: a value that does not fit, a constraint, the check of a
 #: view. Nothing else may cost a request its place: what is not listed here is tried again.
@@ -42,7 +42,7 @@ _TOO_MANY_CONNECTIONS = "53300"
 
 
 @contextmanager
-def translated(*, is_sent: bool = False) -> Iterator[None]:
+def translate_error(*, is_sent: bool = False) -> Iterator[None]:
     """Turn what the driver raises into the errors of this package.
 
     With `is_sent` a call was on its way, so one that broke off may have been carried out.
@@ -83,6 +83,8 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
     text = str(error.args[0]) if error.args else type(error).__name__
     if code == errors.PARTITION_GONE:
         return errors.PartitionGone(text)
+    if code == errors.ENCRYPTION_STALE:
+        return errors.EncryptionStale(text)
     if code == errors.OPERATION_QUEUE_FULL:
         ids = (error.detail or "").strip("{}").split(",")
         return errors.OperationQueueFull(
@@ -91,6 +93,8 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
             depth=int(error.hint or 0),
             bound=error.constraint_name or "load_partition_queue_max",
         )
+    if code == errors.KEY_KNOWN:
+        return errors.KeyKnown(text)
     if code == errors.CLAIM_LOST:
         return errors.ClaimLost(text)
     if code in _REFUSALS:

@@ -21,10 +21,10 @@ _CURRENT_MS = 10_000
 
 @dataclass
 class _Seen:
-    """What is known of one SQLSTATE."""
+    """The occurrences of one SQLSTATE."""
 
     total: int = 0
-    untold: int = 0
+    unlogged: int = 0
     last_ms: float = 0.0
     next_log_ms: float = 0.0
 
@@ -40,13 +40,13 @@ class FaultWatch:
         seen = self._seen.setdefault(error.code, _Seen())
         now = now_ms()
         seen.total += 1
-        seen.untold += 1
+        seen.unlogged += 1
         seen.last_ms = now
         if now < seen.next_log_ms:
             return
-        facts = {"event": "database_fault", "sqlstate": error.code, "calls": seen.untold}
+        facts = {"event": "database_fault", "sqlstate": error.code, "calls": seen.unlogged}
         logger.error("%s", error, extra=facts)
-        seen.untold = 0
+        seen.unlogged = 0
         seen.next_log_ms = now + _LOG_MS
 
     @property

@@ -1,6 +1,6 @@
 """Says what is wrong with the database: one word, a sentence for callers, one for operators.
 
-By SQLSTATE and the kind of error, never by text. Callers are never told the names of hosts, roles
+By SQLSTATE and the kind of error, never by text. Callers never see the names of hosts, roles
 or tables. Operators are, and what to do.
 """
 
@@ -23,7 +23,7 @@ READ_ONLY = "read_only"
 
 
 class Fault(NamedTuple):
-    """What is wrong: one word, the sentence for callers, and what an operator can do."""
+    """A fault: one word, the sentence for callers, and the advice for operators."""
 
     reason: str
     public: str
@@ -68,12 +68,12 @@ _MISTAKES = {"28P01", "28000", "3D000", "42501"}
 
 
 def fault_of(code: str) -> Fault:
-    """What a SQLSTATE means for everybody's requests."""
+    """Return what a SQLSTATE means for all requests."""
     return _BY_CODE.get(code, _FAILED)
 
 
 @contextmanager
-def explained(url: DatabaseUrl, host: Host) -> Iterator[None]:
+def explain_failures(url: DatabaseUrl, host: Host) -> Iterator[None]:
     """Turn what goes wrong while a connection is opened into StorageUnavailable."""
     try:
         yield
@@ -140,5 +140,5 @@ def _unavailable(fault: Fault, text: str) -> StorageUnavailable:
 
 
 def _text_of(error: BaseException) -> str:
-    """The first line: without the DETAIL and HINT that str(error) appends."""
+    """Return the first line: without the DETAIL and HINT that str(error) appends."""
     return (str(error) or type(error).__name__).splitlines()[0]

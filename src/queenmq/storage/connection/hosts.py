@@ -14,7 +14,7 @@ _PORT_MAX = 65_535
 
 
 class Host(NamedTuple):
-    """Where a server listens. Without a name it is where the driver looks by itself."""
+    """The address of a server. Without a name it is the driver's default."""
 
     name: str | None
     port: int | None

@@ -27,13 +27,13 @@ _LOOK_S = 0.5
 
 
 def pause_s(attempt: int, chance: float) -> float:
-    """How long to wait after this many failed probes; chance is a number between 0 and 1."""
+    """Return how long to wait after this many failed probes; chance is a number between 0 and 1."""
     pause = min(_PAUSE_S * (1 << min(attempt, 30)), _PAUSE_S_MAX)
     return pause * (1 - _JITTER + 2 * _JITTER * chance)
 
 
 class OutageWatch:
-    """Whether the database is down. Belongs to one event loop."""
+    """Watches whether the database is down. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class OutageWatch:
         self._oldest_call_ms = oldest_call_ms
         self._hang_ms = hang_ms
         self._prober: asyncio.Task[None] | None = None
-        self._looker: asyncio.Task[None] | None = None
-        self._looked_ms = 0.0
+        self._watcher: asyncio.Task[None] | None = None
+        self._probed_ms = 0.0
         self._is_stopped = False
         self.is_down = False
         #: What the last probe failed with, while the database is down.
@@ -57,18 +57,18 @@ class OutageWatch:
 
     def start(self) -> None:
         """Begin to look for calls that hang."""
-        self._looker = asyncio.create_task(self._look(), name="outage-look")
+        self._watcher = asyncio.create_task(self._watch_calls(), name="outage-watch")
 
     async def stop(self) -> None:
         """Stop looking and probing, for good: calls may still fail while connections close."""
         self._is_stopped = True
-        tasks = [task for task in (self._looker, self._prober) if task is not None]
+        tasks = [task for task in (self._watcher, self._prober) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def suspect(self) -> None:
-        """Something went wrong with a call; find out whether it is the database."""
+        """Find out whether the database is down, because a call went wrong."""
         if self._prober is None and not self._is_stopped:
             self._prober = asyncio.create_task(self._find_out(), name="outage-probe")
 
@@ -77,13 +77,13 @@ class OutageWatch:
         self._turn(True, error)
         self.suspect()
 
-    async def _look(self) -> None:
+    async def _watch_calls(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
             # A call may take long for a good reason: look again, but not all the time.
             now = now_ms()
-            if min(self._oldest_call_ms(), now - self._looked_ms) > self._hang_ms:
-                self._looked_ms = now
+            if min(self._oldest_call_ms(), now - self._probed_ms) > self._hang_ms:
+                self._probed_ms = now
                 self.suspect()
 
     async def _find_out(self) -> None:
@@ -91,7 +91,7 @@ class OutageWatch:
         try:
             while (error := await self._try()) is not None:
                 self._turn(True, error)
-                await asyncio.sleep(pause_s(attempt, random.random()))
+                await asyncio.sleep(pause_s(attempt, random.random()))  # noqa: S311 - a pause
                 attempt += 1
             self._turn(False, None)
         finally:
@@ -104,7 +104,9 @@ class OutageWatch:
             return error
         except Exception as error:
             # Whatever it is, an end of the probes would leave the database down for ever.
-            logger.exception("a probe broke", extra={"event": "probe_broke"})
+            logger.exception(
+                "A probe of the database failed unexpectedly.", extra={"event": "probe_broke"}
+            )
             return error
         return None
 
@@ -114,14 +116,14 @@ class OutageWatch:
         if is_down == self.is_down:
             if is_down and is_new:
                 facts = {"event": "database_still_down", "reason": _reason_of(error)}
-                logger.error("the database is still down: %s", error, extra=facts)
+                logger.error("The database is still down: %s", error, extra=facts)
             return
         self.is_down = is_down
         if is_down:
             facts = {"event": "database_down", "reason": _reason_of(error)}
-            logger.error("the database is down, pushes go to the spool: %s", error, extra=facts)
+            logger.error("The database is down. Pushes go to the spool: %s", error, extra=facts)
         else:
-            logger.warning("the database is back", extra={"event": "database_back"})
+            logger.warning("The database is back.", extra={"event": "database_back"})
         self.on_change(is_down)
 
 

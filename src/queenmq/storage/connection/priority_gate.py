@@ -1,4 +1,4 @@
-"""Who gets the next database connection: the most urgent call, and nobody waits for ever.
+"""Gives the next database connection to the most urgent call. No call waits for ever.
 
 A waiting call gains one level of urgency a second. All gain at the same pace, so their order never
 changes while they wait, and a heap keeps it.
@@ -40,7 +40,9 @@ class PriorityGate:
         return len(self._heap)
 
     def try_enter(self) -> bool:
-        """Take a permit if one is free. Then nobody waits: permits that come free are handed on."""
+        """Take a permit if one is free. Then no call waits, because permits that come free are
+        handed on.
+        """
         if self._in_use >= self._slots:
             return False
         self._in_use += 1

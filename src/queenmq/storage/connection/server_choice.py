@@ -1,6 +1,6 @@
 """Pure: decides which of several servers to use.
 
-Each server tells its state: standby or not, read-only or not, and its timeline, a number that
+Each server reports its state: standby or not, read-only or not, and its timeline, a number that
 every promotion raises. Of two servers of one cluster that both take writes, the one on the higher
 timeline is the primary. The other one was the primary before.
 """
@@ -21,7 +21,7 @@ _NO_PRIMARY = "no_primary"
 
 
 class ServerState(NamedTuple):
-    """What a server says of itself. A timeline of 0 is unknown: that of a standby, for one."""
+    """A server's report about itself. A timeline of 0 is unknown, as on a standby."""
 
     system: int
     timeline: int
@@ -30,7 +30,7 @@ class ServerState(NamedTuple):
 
 
 class Server(NamedTuple):
-    """What a connection leads to."""
+    """The server behind a connection."""
 
     host: Host
     state: ServerState
@@ -41,7 +41,7 @@ Answers = Mapping[Host, ServerState | StorageUnavailable]
 
 
 def is_usable(state: ServerState, target: str) -> bool:
-    """Whether a server in this state is one that the URL asks for."""
+    """Return whether a server in this state is one that the URL asks for."""
     if target == "read-write":
         return not state.is_standby and not state.is_read_only
     if target == "primary":
@@ -54,19 +54,21 @@ def is_usable(state: ServerState, target: str) -> bool:
 
 
 def is_newer(state: ServerState, than: ServerState | None) -> bool:
-    """Whether a promotion lies between the two, so that `state` is the primary."""
+    """Return whether a promotion lies between the two, so that `state` is the primary."""
     if than is None:
         return state.timeline > 0
     return state.system == than.system and state.timeline > than.timeline
 
 
 def is_outdated(state: ServerState, newest: ServerState | None) -> bool:
-    """Whether another server of the cluster was promoted after this one."""
+    """Return whether another server of the cluster was promoted after this one."""
     return newest is not None and state.timeline > 0 and is_newer(newest, state)
 
 
 def choose(states: Mapping[Host, ServerState], hosts: Sequence[Host], target: str) -> Host | None:
-    """The best of the hosts that have answered: the newest primary, else the first in the URL."""
+    """Return the best of the hosts that have answered: the newest primary, else the first in the
+    URL.
+    """
     usable = [host for host in hosts if host in states and is_usable(states[host], target)]
     if target == "prefer-standby":
         usable.sort(key=lambda host: not states[host].is_standby)
@@ -78,7 +80,7 @@ def choose(states: Mapping[Host, ServerState], hosts: Sequence[Host], target: st
 def decide(
     url: DatabaseUrl, answers: Answers, newest: ServerState | None, *, waited_ms: float
 ) -> Server | None:
-    """The server to use, or None when more answers are needed first.
+    """Return the server to use, or None when more answers are needed first.
 
     `waited_ms` counts from the first answer of a server that can be used.
     """
@@ -101,21 +103,21 @@ def decide(
 def find_refusal(
     url: DatabaseUrl, server: Server, newest: ServerState | None
 ) -> StorageUnavailable | None:
-    """Why this server is not to be used; None when it is."""
+    """Return why this server is not to be used, or None when it is."""
     host, state = server
     if newest is not None and is_outdated(state, newest):
-        return no_primary(
+        return make_no_primary(
             f"{host} is on timeline {state.timeline}, but the primary was on timeline"
             f" {newest.timeline} since; make it a standby, or restart the broker to use it"
         )
     if not is_usable(state, url.target):
         kind = "standby" if state.is_standby else "read-only" if state.is_read_only else "primary"
-        return no_primary(f"{host} is {kind}, but the database URL asks for {url.target}")
+        return make_no_primary(f"{host} is {kind}, but the database URL asks for {url.target}")
     return None
 
 
 def has_usable(url: DatabaseUrl, answers: Answers, newest: ServerState | None) -> bool:
-    """Whether any server that has answered can be used."""
+    """Return whether any server that has answered can be used."""
     return any(
         isinstance(answer, ServerState) and find_refusal(url, Server(host, answer), newest) is None
         for host, answer in answers.items()
@@ -125,11 +127,13 @@ def has_usable(url: DatabaseUrl, answers: Answers, newest: ServerState | None) -
 def merge_refusals(
     url: DatabaseUrl, answers: Answers, newest: ServerState | None
 ) -> StorageUnavailable:
-    """One error for hosts of which none can be used."""
+    """Return one error for hosts of which none can be used."""
     errors = []
     for host, answer in answers.items():
         if isinstance(answer, ServerState):
-            answer = find_refusal(url, Server(host, answer), newest) or no_primary(f"{host} is new")
+            answer = find_refusal(url, Server(host, answer), newest) or make_no_primary(
+                f"{host} is new"
+            )
         errors.append(answer)
     # A standby is as it should be: what is wrong with the others matters more.
     worst = min(errors, key=lambda error: error.reason == _NO_PRIMARY)
@@ -142,8 +146,8 @@ def merge_refusals(
     )
 
 
-def no_primary(text: str) -> StorageUnavailable:
-    """The error for a server that is there, but is not the one to use."""
+def make_no_primary(text: str) -> StorageUnavailable:
+    """Return the error for a server that is there, but is not the one to use."""
     return StorageUnavailable(
         f"{text}; try again",
         public="the database has no primary now; try again",

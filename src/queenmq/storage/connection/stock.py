@@ -15,7 +15,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from queenmq.errors import StorageUnavailable
-from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.connection.driver_errors import translate_error
 from queenmq.storage.connection.faults import NO_SLOT
 
 #: A call that was given up is waited for this long before its connection goes with it.
@@ -40,7 +40,7 @@ class ConnectionStock:
         return self._pool.get_idle_size() + len(self._at_hand)
 
     async def take(self) -> PoolConnectionProxy:
-        """A connection for a call, opened if need be. Raises StorageUnavailable."""
+        """Return a connection for a call, opened if need be. Raises StorageUnavailable."""
         if (connection := await self._pop_at_hand()) is not None:
             self._held += 1
             return connection
@@ -53,13 +53,13 @@ class ConnectionStock:
                 if (opened := await self.take_open()) is not None:
                     return opened
                 if not self._held:
-                    # Nobody is left to hand one on to the next that waits.
+                    # No holder is left to hand one on to the next waiter.
                     self._hand_on(None)
                     raise
 
     async def take_open(self) -> PoolConnectionProxy | None:
-        """A connection that is open already. Waits for one while calls are on some; None when a
-        call ended without leaving one.
+        """Return a connection that is open already. Waits for one while calls are on some, or None
+        when a call ended without leaving one.
         """
         if (connection := await self._pop_at_hand()) is not None:
             self._held += 1
@@ -87,7 +87,7 @@ class ConnectionStock:
         # Counted before it is there: others may wait for it.
         self._held += 1
         try:
-            with translated():
+            with translate_error():
                 return await self._pool.acquire()
         except BaseException:
             self._held -= 1

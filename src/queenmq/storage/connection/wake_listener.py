@@ -1,4 +1,4 @@
-"""Wake-ups between brokers: tells of pushes and acks made here, hears of those made elsewhere.
+"""Wake-ups between brokers: announces pushes and acks made here, hears of those made elsewhere.
 
 Notifications are hints with a bound on their rate: one per interval, whatever the number of pushes,
 because one per commit would cut the commit rate to a third. Losing one costs a poll interval,
@@ -66,8 +66,8 @@ class WakeListener:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    def tell(self, queue: str) -> None:
-        """A message was stored in this queue, or can be had again."""
+    def notify(self, queue: str) -> None:
+        """Note that a message was stored in this queue, or can be had again."""
         self._queues.add(queue)
         self._has_news.set()
 
@@ -79,7 +79,9 @@ class WakeListener:
             try:
                 await self._store.notify(CHANNEL, encode_wake(self._origin, queues))
             except QueenError as error:
-                logger.debug("wake-up not sent: %s", error, extra={"event": "wake_not_sent"})
+                logger.debug(
+                    "Could not send a wake-up: %s", error, extra={"event": "wake_not_sent"}
+                )
             await asyncio.sleep(self._interval_s)
 
     async def _listen_forever(self) -> None:
@@ -120,7 +122,7 @@ class WakeListener:
 
 
 def encode_wake(origin: str, queues: Iterable[str]) -> str:
-    """The text of a notification. Too many queues for one text: `*`, which means all."""
+    """Return the text of a notification. Too many queues for one text: `*`, which means all."""
     text = json.dumps({"from": origin, "queues": sorted(queues)}, separators=(",", ":"))
     if len(text.encode()) > _PAYLOAD_MAX:
         text = json.dumps({"from": origin, "queues": ["*"]}, separators=(",", ":"))
@@ -128,7 +130,9 @@ def encode_wake(origin: str, queues: Iterable[str]) -> str:
 
 
 def decode_wake(origin: str, text: str) -> list[str]:
-    """The queues named by somebody else's notification; nothing for our own or for nonsense."""
+    """Return the queues named by another broker's notification. Nothing for our own or for
+    nonsense.
+    """
     try:
         wake = json.loads(text)
         sender, queues = wake["from"], wake["queues"]
@@ -140,7 +144,7 @@ def decode_wake(origin: str, text: str) -> list[str]:
 
 
 def decode_groups(text: str) -> list[str]:
-    """The consumer groups that a notification says are deleted on its queues."""
+    """Return the consumer groups that a notification says are deleted on its queues."""
     try:
         groups = json.loads(text)["groups"]
     except (ValueError, KeyError, TypeError, RecursionError):

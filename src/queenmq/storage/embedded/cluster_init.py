@@ -87,7 +87,7 @@ class ClusterInit:
         # PostgreSQL's own C.UTF-8 sorts by code point for ever, while a C library's rules change
         # under an index when the machine is upgraded.
         arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-        # Who can open the socket is settled by its directory, which is private.
+        # The private directory decides which users can open the socket.
         arguments += ["--auth-local=trust", "--auth-host=scram-sha-256", "--no-instructions"]
         self._run([self._binaries.initdb, *arguments])
 

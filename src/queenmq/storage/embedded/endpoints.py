@@ -33,7 +33,7 @@ def choose_port(previous: int | None) -> int:
     """Keep the previous port while it is free, since others may have noted the URL."""
     if previous is not None and is_port_free(previous):
         return previous
-    source = random.Random(secrets.randbits(64))
+    source = random.Random(secrets.randbits(64))  # noqa: S311 - a port is no secret
     for port in source.sample(PORTS, _TRIES):
         if is_port_free(port):
             return port
@@ -69,4 +69,5 @@ def make_socket_dir(preferred: Path, *, owner: Account | None) -> Path:
 def _short_temp_dir() -> str:
     # The usual place may be long itself, on a machine where each user or job has its own.
     usual = tempfile.gettempdir()
-    return usual if is_fit_for_socket(f"{usual}/queen-xxxxxxxx") else "/tmp"
+    # mkdtemp makes a directory in it that nobody else can enter.
+    return usual if is_fit_for_socket(f"{usual}/queen-xxxxxxxx") else "/tmp"  # noqa: S108

@@ -1,4 +1,4 @@
-"""What can go wrong with the embedded server, each with a sentence that says what to do."""
+"""Errors of the embedded server, each with a sentence that says what to do."""
 
 from __future__ import annotations
 

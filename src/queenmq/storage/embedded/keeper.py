@@ -88,7 +88,7 @@ class Keeper:
                 now=time.monotonic(),
             )
             if isinstance(decision, GiveUp):
-                self._tell(event="failed", reason=decision.reason)
+                self._report(event="failed", reason=decision.reason)
                 return 1
             if not self._rest(decision.seconds):
                 return 0
@@ -113,7 +113,7 @@ class Keeper:
         while postgres.poll() is None:
             if not is_ready and self._is_ready(postgres.pid):
                 is_ready = self._has_been_ready = True
-                self._tell(event="ready", pid=postgres.pid)
+                self._report(event="ready", pid=postgres.pid)
             if not self._rest(_IDLE_SECONDS if is_ready else _LOOK_SECONDS, wake_on_child=True):
                 return False
             self._bound_log()
@@ -166,7 +166,7 @@ class Keeper:
         start = max(start if start <= size else 0, size - _LAST_WORDS_BYTES_MAX)
         return os.pread(self._log, size - start, start).decode(errors="replace")
 
-    def _tell(self, **event: object) -> None:
+    def _report(self, **event: object) -> None:
         # The broker may be gone, or not reading: neither may hold the keeper up.
         with contextlib.suppress(OSError):
             os.write(1, json.dumps(event).encode() + b"\n")
@@ -182,7 +182,7 @@ def end_leftovers() -> None:
 
     We are their reaper, so they are our children by now. A new postgres cannot start while one of
     them holds the old shared memory, and unreaped they would stay as zombies where the first
-    process of a container reaps nobody.
+    process of a container reaps no orphans.
     """
     started = time.monotonic()
     while True:
@@ -195,13 +195,13 @@ def end_leftovers() -> None:
         if waited > _LEFTOVER_SECONDS_MAX:
             return
         kind = signal.SIGQUIT if waited < _LEFTOVER_QUIT_SECONDS else signal.SIGKILL
-        for pid in _children():
+        for pid in _list_children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, kind)
         time.sleep(_LOOK_SECONDS)
 
 
-def _children() -> list[int]:
+def _list_children() -> list[int]:
     me = os.getpid()
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -223,7 +223,7 @@ def _become_reaper() -> None:
 
 
 def _prepare_signals() -> int:
-    """Be deaf to signals that are meant for the broker; return a descriptor for ended children.
+    """Ignore signals that are meant for the broker. Return a descriptor for ended children.
 
     Handlers that do nothing, rather than ignored signals: those would be inherited by postgres.
     """

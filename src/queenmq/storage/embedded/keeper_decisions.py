@@ -1,4 +1,5 @@
-"""What the keeper does when postgres has ended by itself; pure, so that each case has a test.
+"""Decides what the keeper does when postgres has ended by itself. Pure, so that each case has a
+test.
 
 Standard library only: the keeper imports this.
 """
@@ -52,8 +53,8 @@ def last_words_of(log_piece: str) -> str:
     """Pick the lines that explain an end out of what postgres logged since its start."""
     lines = [line.strip() for line in log_piece.splitlines() if line.strip()]
     # A wrong setting is named in a line before the fatal one, which only names the file.
-    telling = [line for line in lines if any(mark in line for mark in _TELLING)]
-    return " / ".join((telling or lines)[-2:]) or "nothing"
+    explaining = [line for line in lines if any(mark in line for mark in _EXPLAINING)]
+    return " / ".join((explaining or lines)[-2:]) or "nothing"
 
 
-_TELLING = ("FATAL:", "PANIC:", " parameter ", "syntax error in file")
+_EXPLAINING = ("FATAL:", "PANIC:", " parameter ", "syntax error in file")

@@ -1,4 +1,4 @@
-"""Where things are in a data directory, and the small private files beside the cluster.
+"""The layout of a data directory, and the small private files beside the cluster.
 
     <data-dir>/postgres          the cluster (PGDATA); the only part postgres itself may write,
                                  with the socket directory
@@ -78,7 +78,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Runtime:
-    """How to reach the server of the last start; what runtime.json holds."""
+    """The address of the server of the last start, as in runtime.json."""
 
     port: int
     socket_dir: str
@@ -148,7 +148,7 @@ def write_runtime(layout: Layout, runtime: Runtime) -> None:
 
 
 def read_runtime(layout: Layout) -> Runtime | None:
-    """Read the record of the last start; None if there is none or it makes no sense."""
+    """Read the record of the last start, or None if there is none or it makes no sense."""
     try:
         record = json.loads(layout.runtime.read_text())
         return Runtime(port=int(record["port"]), socket_dir=str(record["socket_dir"]))

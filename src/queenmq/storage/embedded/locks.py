@@ -1,8 +1,8 @@
 """The two locks of a data directory.
 
 `broker.lock` is held by a live broker only, so a start that cannot get it fails at once.
-`cluster.lock` is handed on to whoever works on the cluster for that broker (initdb, then the
-keeper) and so outlives a killed broker until postgres is really down. Who holds the first and
+`cluster.lock` is handed on to each process that works on the cluster for that broker (initdb, then
+the keeper) and so outlives a killed broker until postgres is really down. Who holds the first and
 waits for the second is waiting for a predecessor's remains, which is short and worth it.
 
 Both are flock locks: the kernel lets go of them however their holder ends. Always taken in the
@@ -55,7 +55,9 @@ def lock_cluster(layout: Layout, *, wait_seconds: float = CLUSTER_WAIT_SECONDS_M
 
 
 def note_holder(descriptor: int, pid: int) -> None:
-    """Write who holds the lock, for the message of whoever is refused; nothing else reads it."""
+    """Write which process holds the lock, for the error message of the next one. Nothing else reads
+    it.
+    """
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{pid}\n".encode(), 0)
 

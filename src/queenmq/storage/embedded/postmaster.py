@@ -1,4 +1,4 @@
-"""What can be told about a postmaster from outside, and how to stop one that nobody keeps.
+"""Inspects a postmaster from outside, and stops one without a keeper.
 
 Standard library only: the keeper imports this.
 """
@@ -31,14 +31,14 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class PidFile:
-    """What a postmaster.pid file says."""
+    """The content of a postmaster.pid file."""
 
     pid: int
     is_ready: bool
 
 
 def parse_pid_file(text: str) -> PidFile | None:
-    """Read a postmaster.pid; None while its first line is not there yet."""
+    """Read a postmaster.pid, or None while its first line is not there yet."""
     lines = text.splitlines()
     if not lines or not lines[0].strip().isdigit():
         return None

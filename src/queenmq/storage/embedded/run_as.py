@@ -109,7 +109,7 @@ def find_account(pgdata: Path) -> Account | None:
     if os.geteuid() != 0:
         return None
     return decide_account(
-        cluster_owner=_owner_of(pgdata), named=[_account_named(name) for name in ACCOUNT_NAMES]
+        cluster_owner=_owner_of(pgdata), named=[_find_account(name) for name in ACCOUNT_NAMES]
     )
 
 
@@ -152,7 +152,7 @@ def _setpriv_prefix(setpriv: str, account: Account, capability: str) -> tuple[st
 
 
 def _works(way: RunAs, postgres: str, data_dir: Path) -> bool:
-    """Enter the data directory and run a binary this way: modes alone do not tell (ACLs).
+    """Enter the data directory and run a binary this way: modes alone do not say it (ACLs).
 
     Not postgres but initdb, because it also asks whether it may run its neighbours, and complains.
     """
@@ -173,7 +173,7 @@ def _works(way: RunAs, postgres: str, data_dir: Path) -> bool:
     return run.returncode == 0 and not run.stderr
 
 
-def _account_named(name: str) -> Account | None:
+def _find_account(name: str) -> Account | None:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:

@@ -74,7 +74,7 @@ def plan_settings(
 
 _DURABILITY = {
     # An acknowledged push must outlive a power cut: the three defaults, spelled out so that
-    # nobody takes them for an oversight. Throughput comes from batching, not from risk.
+    # they are not taken for an oversight. Throughput comes from batching, not from risk.
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",

@@ -82,17 +82,17 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """The URL over loopback TCP, with the password."""
-        return self._started().tcp_url(self._password)
+        """Return the URL over loopback TCP, with the password."""
+        return self._start().tcp_url(self._password)
 
     @property
     def socket_url(self) -> str:
-        """The URL over the unix socket, which only this user (and root) can open."""
-        return self._started().socket_url()
+        """Return the URL over the unix socket, which only this user (and root) can open."""
+        return self._start().socket_url()
 
     @property
     def postmaster_pid(self) -> int | None:
-        """The id of the live postmaster; another one after the keeper restarted it."""
+        """Return the id of the live postmaster; another one after the keeper restarted it."""
         return running_postmaster(self._layout.pgdata)
 
     def start(self) -> None:
@@ -146,11 +146,11 @@ class EmbeddedPostgres:
 
     def check(self) -> None:
         """Raise `PostgresFailed` if the server is down for good; cheap enough for every second."""
-        self._started()
+        self._start()
         assert self._link is not None
         self._link.check(log_name=str(self._layout.log))
 
-    def _started(self) -> Runtime:
+    def _start(self) -> Runtime:
         if self._runtime is None:
             raise EmbeddedPostgresError(
                 f"the server on {self._layout.data_dir} is not started; start it first"
@@ -210,7 +210,7 @@ class EmbeddedPostgres:
         port = choose_port(previous.port if previous else None)
         socket_dir = make_socket_dir(self._layout.socket_dir, owner=run_as.owner)
         runtime = Runtime(port=port, socket_dir=str(socket_dir))
-        # Written before postgres starts, so that whoever finds it running can also reach it.
+        # Written before postgres starts, so that a process that finds it running can also reach it.
         write_runtime(self._layout, runtime)
         return runtime
 
@@ -227,7 +227,7 @@ class EmbeddedPostgres:
         self._layout.config.chmod(0o644)
 
     def _stop_abandoned(self) -> None:
-        """Stop a postmaster whose keeper was killed: nobody else ever would."""
+        """Stop a postmaster whose keeper was killed: no other process would."""
         pid = running_postmaster(self._layout.pgdata)
         if pid is None:
             return
@@ -252,7 +252,9 @@ class EmbeddedPostgres:
 
 
 def _forget_when_forked(server: EmbeddedPostgres) -> None:
-    """A forked worker would otherwise keep lock and pipe open after the broker has died."""
+    """Close lock and pipe in forked workers, which would otherwise keep them open after the broker
+    has died.
+    """
     reference = weakref.ref(server)
 
     def forget() -> None:

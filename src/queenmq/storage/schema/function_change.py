@@ -21,12 +21,12 @@ class FunctionVersion(NamedTuple):
 
     @property
     def required_count(self) -> int:
-        """How many arguments every call has to give."""
+        """Return how many arguments every call has to give."""
         return len(self.types) - self.default_count
 
 
 class Change(enum.Enum):
-    """What becomes of the old version."""
+    """The way to replace the old version."""
 
     #: It keeps its name: no call fits both.
     BESIDE = enum.auto()

@@ -17,7 +17,7 @@ _LEFTOVERS = "leftovers"
 
 
 class AppliedFile(NamedTuple):
-    """What the bookkeeping has of a file: its checksum, and the level that applied it."""
+    """The record of a file: its checksum, and the level that applied it."""
 
     checksum: str
     level: int
@@ -32,7 +32,7 @@ class SchemaFunctions:
         self._connection = connection
         self._applied = applied
         self._level = level
-        self._sql = load_queries("migrations")
+        self._sql = load_queries("schema/migrations")
 
     async def bring_up(self, files: list[SqlFile], *, keeps_older: bool) -> list[str]:
         """Apply the files that have changed; the names of those.
@@ -114,7 +114,7 @@ class SchemaFunctions:
         await apply_file(self._connection, FUNCTIONS, file, level=self._level)
 
     async def _versions(self, name: str) -> list[FunctionVersion]:
-        """The functions of a name, without those that are kept for the release before."""
+        """Return the functions of a name, without those that are kept for the release before."""
         found = await read_versions(self._connection, name)
         return [one for one in found if f"{_LEFTOVERS}/{one.signature}" not in self._applied]
 
@@ -144,8 +144,8 @@ class SchemaFunctions:
 
 
 async def read_versions(connection: asyncpg.Connection, name: str) -> list[FunctionVersion]:
-    """The functions of a name that the database has."""
-    rows = await connection.fetch(load_queries("migrations")["function_versions"], name)
+    """Return the functions of a name that the database has."""
+    rows = await connection.fetch(load_queries("schema/migrations")["function_versions"], name)
     return [
         FunctionVersion(
             signature=row["signature"],
@@ -170,7 +170,9 @@ async def apply_file(
     except asyncpg.PostgresError as error:
         raise MigrationError(f"{folder}/{file.name}.sql failed: {error}") from error
     name = f"{folder}/{file.name}"
-    await connection.execute(load_queries("migrations")["record"], name, file.checksum, level)
+    await connection.execute(
+        load_queries("schema/migrations")["record"], name, file.checksum, level
+    )
 
 
 def _names(applied: Iterable[str], folder: str) -> set[str]:

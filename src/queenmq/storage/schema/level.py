@@ -21,7 +21,7 @@ LEVEL = len(RELEASED) + 1
 
 
 class SchemaState(NamedTuple):
-    """What a database records about its schema."""
+    """A database's record of its schema."""
 
     level: int
     oldest_level: int
@@ -29,12 +29,12 @@ class SchemaState(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        """Whether only releases of this level may use the database."""
+        """Return whether only releases of this level may use the database."""
         return self.oldest_level == self.level
 
 
 class Plan(NamedTuple):
-    """What a release does to a schema that it may change."""
+    """The changes of a release to a schema."""
 
     #: Drop what an earlier upgrade has kept for the release before it.
     drops_leftovers: bool

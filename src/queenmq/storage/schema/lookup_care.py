@@ -13,15 +13,15 @@ from uuid import UUID
 import asyncpg
 
 from queenmq.errors import PartitionBusy
-from queenmq.storage.connection.connecting import connected
-from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.connection.connecting import open_connection
+from queenmq.storage.connection.driver_errors import translate_error
 from queenmq.storage.sql_files import load_queries
 
 #: Partitions per transaction: milliseconds for those whose producers have to wait for it.
 _SLICE = 200
-#: Whoever waits for one row of a slice holds the others meanwhile, so not for long.
+#: A wait for one row of a slice holds the others meanwhile, so it is short.
 _SLICE_WAIT_MS = 100
-#: A partition alone holds nobody up but those who wait for the same transaction anyway.
+#: A partition alone holds up only sessions that wait for the same transaction anyway.
 _ALONE_WAIT_MS = 1_000
 #: Per kind of damage.
 EXAMPLES_MAX = 5
@@ -49,7 +49,7 @@ KINDS = (
 
 
 class Finding(NamedTuple):
-    """What a check found of one kind: how many, and a few of them."""
+    """The findings of one kind: their number, and a few of them."""
 
     kind: Kind
     total: int
@@ -57,10 +57,10 @@ class Finding(NamedTuple):
 
 
 class Resynced(NamedTuple):
-    """How far a repair has come. `held` partitions could not be looked at."""
+    """The progress of a repair. `held` partitions could not be checked."""
 
     partitions: int
-    looked_at: int = 0
+    checked: int = 0
     created: int = 0
     repaired: int = 0
     held: int = 0
@@ -68,9 +68,9 @@ class Resynced(NamedTuple):
 
 async def check(url: str) -> list[Finding]:
     """Look for every kind of damage; changes nothing. Each kind is seen in one snapshot."""
-    sql = load_queries("lookup_care")
+    sql = load_queries("schema/lookup_care")
     findings = []
-    async with _connected(url) as connection:
+    async with _open_connection(url) as connection:
         for kind in KINDS:
             async with connection.transaction(readonly=True):
                 rows = await connection.fetch(sql[kind.name], EXAMPLES_MAX)
@@ -81,7 +81,7 @@ async def check(url: str) -> list[Finding]:
 
 async def resync(url: str, on_progress: Callable[[Resynced], None]) -> Resynced:
     """Repair all lookup rows, slice by slice; what was done."""
-    async with _connected(url) as connection:
+    async with _open_connection(url) as connection:
         (row,) = await _fetch(connection, "count_partitions")
         done = Resynced(row[0])
         last: UUID | None = None
@@ -102,7 +102,9 @@ async def _resync_each(
     on_progress: Callable[[Resynced], None],
     done: Resynced,
 ) -> Resynced:
-    """Somebody holds one of these: only that one is waited for, and then left out."""
+    """Repair the partitions one by one. One that another session holds is waited for, then left
+    out.
+    """
     for one in ids:
         try:
             done = await _resync(connection, [one], _ALONE_WAIT_MS, done)
@@ -117,7 +119,7 @@ async def _resync(
 ) -> Resynced:
     (row,) = await _fetch(connection, "resync_lookup", ids, wait_ms)
     return done._replace(
-        looked_at=done.looked_at + row["looked_at"],
+        checked=done.checked + row["looked_at"],
         created=done.created + row["created"],
         repaired=done.repaired + row["repaired"],
     )
@@ -125,13 +127,13 @@ async def _resync(
 
 async def _fetch(connection: asyncpg.Connection, name: str, *args: Any) -> list[asyncpg.Record]:
     # In a transaction: a pooler may send what is outside one to two servers, half to each.
-    with translated():
+    with translate_error():
         async with connection.transaction():
-            return await connection.fetch(load_queries("lookup_care")[name], *args)
+            return await connection.fetch(load_queries("schema/lookup_care")[name], *args)
 
 
 @asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[asyncpg.Connection]:
-    async with connected(url) as connection:
-        with translated():
+async def _open_connection(url: str) -> AsyncIterator[asyncpg.Connection]:
+    async with open_connection(url) as connection:
+        with translate_error():
             yield connection

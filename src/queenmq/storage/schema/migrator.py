@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 
 from queenmq.errors import MigrationError
-from queenmq.storage.connection.connecting import connected
-from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.connection.connecting import open_connection
+from queenmq.storage.connection.driver_errors import translate_error
 from queenmq.storage.schema.functions import AppliedFile, SchemaFunctions, apply_file
 from queenmq.storage.schema.level import (
     FIRST,
@@ -53,8 +53,8 @@ async def finish_upgrade(url: str, *, connect_timeout_ms: int = 5_000) -> list[s
 
 
 async def _in_transaction(url: str, work: _Work, connect_timeout_ms: int) -> list[str]:
-    async with connected(url, timeout_ms=connect_timeout_ms) as connection:
-        with translated():
+    async with open_connection(url, timeout_ms=connect_timeout_ms) as connection:
+        with translate_error():
             for attempt in range(1, _TRIES + 1):
                 try:
                     return await _try(connection, work)
@@ -66,7 +66,7 @@ async def _in_transaction(url: str, work: _Work, connect_timeout_ms: int) -> lis
 
 
 async def _try(connection: asyncpg.Connection, work: _Work) -> list[str]:
-    sql = load_queries("migrations")
+    sql = load_queries("schema/migrations")
     async with connection.transaction():
         await _check_server(connection)
         await connection.execute(sql["lock"])
@@ -75,7 +75,7 @@ async def _try(connection: asyncpg.Connection, work: _Work) -> list[str]:
 
 
 async def _check_server(connection: asyncpg.Connection) -> None:
-    version = await connection.fetchval(load_queries("migrations")["server_version"])
+    version = await connection.fetchval(load_queries("schema/migrations")["server_version"])
     if version < _VERSION_MIN:
         raise MigrationError(
             f"PostgreSQL {version // 10_000} is too old; use a server of version 15 or later"
@@ -107,8 +107,8 @@ async def _finish(connection: asyncpg.Connection) -> list[str]:
 
 
 async def _find_state(connection: asyncpg.Connection) -> SchemaState | None:
-    """What the database records; None if it has no schema of ours."""
-    sql = load_queries("migrations")
+    """Return what the database records, or None if it has no schema of ours."""
+    sql = load_queries("schema/migrations")
     tables = {row["name"] for row in await connection.fetch(sql["find_bookkeeping"])}
     if "schema_files" not in tables:
         await connection.execute(sql["create_bookkeeping"])
@@ -125,7 +125,7 @@ async def _find_state(connection: asyncpg.Connection) -> SchemaState | None:
 async def _apply(
     connection: asyncpg.Connection, found: SchemaState | None, plan: Plan
 ) -> list[str]:
-    sql = load_queries("migrations")
+    sql = load_queries("schema/migrations")
     rows = await connection.fetch(sql["applied"])
     applied = {row["name"]: AppliedFile(row["checksum"], row["level"]) for row in rows}
     functions = in_order(load_folder("functions"))
@@ -138,7 +138,7 @@ async def _apply(
     if plan.after != found:
         await connection.execute(sql["record_state"], *plan.after)
     if done:
-        logger.info("schema is up to date", extra={"event": "migrated", "applied": len(done)})
+        logger.info("The schema is up to date.", extra={"event": "migrated", "applied": len(done)})
     return done
 
 
@@ -162,7 +162,9 @@ async def _apply_migrations(
 
 
 def in_order(files: list[SqlFile]) -> list[SqlFile]:
-    """Functions so that each comes after those it calls: SQL bodies are checked when created."""
+    """Sort functions so that each comes after those it calls, because SQL bodies are checked when
+    created.
+    """
     by_name = {file.name: file for file in files}
     ordered: dict[str, SqlFile] = {}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from queenmq.errors import InvalidRequest, StorageRejected
-from queenmq.storage.connection.connecting import connected
-from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.connection.connecting import open_connection
+from queenmq.storage.connection.driver_errors import translate_error
 from queenmq.storage.sql_files import load_queries
 
 #: What each role is for, by the end of its name.
@@ -25,9 +25,9 @@ async def make_roles(url: str, prefix: str) -> list[str]:
         raise InvalidRequest(
             f"prefix {prefix!r} cannot begin a role's name; use lower-case letters, digits and _"
         )
-    sql = load_queries("roles")
-    async with connected(url) as connection:
-        with translated():
+    sql = load_queries("schema/roles")
+    async with open_connection(url) as connection:
+        with translate_error():
             async with connection.transaction():
                 if not await connection.fetchval(sql["has_schema"]):
                     raise StorageRejected(

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from queenmq.errors import StorageRejected
-from queenmq.storage.connection.connecting import connected
-from queenmq.storage.connection.driver_errors import translated
+from queenmq.storage.connection.connecting import open_connection
+from queenmq.storage.connection.driver_errors import translate_error
 from queenmq.storage.sql_files import load_queries
 
 
 async def vacuum_report(url: str) -> dict[str, Any]:
-    """`server` settings, `tables` with their counts, largest first, and `holders`, which are what
-    keeps dead rows from being removed, oldest first.
+    """Report `server` settings, `tables` with their counts, largest first, and `holders`, which
+    keep dead rows from being removed, oldest first.
     """
-    sql = load_queries("vacuum_report")
-    async with connected(url) as connection:
-        with translated():
+    sql = load_queries("schema/vacuum_report")
+    async with open_connection(url) as connection:
+        with translate_error():
             async with connection.transaction(readonly=True):
                 (server,) = await connection.fetch(sql["server"])
                 tables = await connection.fetch(sql["tables"])

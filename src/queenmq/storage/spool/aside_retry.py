@@ -25,7 +25,9 @@ _GROUP_BYTES = 1024 * 1024
 
 
 class Retried(NamedTuple):
-    """How many records went back, how many cannot, and why it ended early, if it did."""
+    """The number of records that went back, the number that cannot, and the reason for an early
+    end.
+    """
 
     retried: int
     unreadable: int
@@ -33,16 +35,16 @@ class Retried(NamedTuple):
 
 
 class AsideRetry:
-    """One go over the set-aside area. `is_usable` tells whether a body can be pushed at all."""
+    """One go over the set-aside area. `is_usable` returns whether a body can be pushed at all."""
 
     def __init__(self, files: SpoolFiles, is_usable: Callable[[bytes], bool]) -> None:
         self._files = files
         self._is_usable = is_usable
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def retry_alone(self) -> Iterator[None]:
         """Keep other processes from doing the same at the same time. Raises Conflict."""
-        with _locked(self._files.aside_path):
+        with _lock(self._files.aside_path):
             yield
 
     def run_segment(self, number: int) -> Retried:
@@ -104,7 +106,7 @@ def _size(entries: list[AsideEntry]) -> int:
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def _lock(directory: Path) -> Iterator[None]:
     # The directory itself: a lock file of its own could not be made on a full disk.
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

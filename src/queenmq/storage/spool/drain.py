@@ -1,6 +1,6 @@
 """The front of a spool: leading, reading and advancing, by one process at a time. All of it blocks.
 
-An advance is durable before the shared state shows it, so nobody sees an empty spool too early.
+An advance is durable before the shared state shows it, so no process sees an empty spool too early.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Drain:
 
     def _store(self, state: State, position: Position) -> None:
         """Show a durable cursor to all; the caller holds the lock."""
-        place = self._files.segments.settle(position.place, state.end)
+        place = self._files.segments.skip_to_next(position.place, state.end)
         is_empty = place == state.end
         if is_empty and place.offset:
             # What is drained goes as a whole, so the next record begins a segment.

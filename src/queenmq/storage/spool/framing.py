@@ -1,4 +1,4 @@
-"""How a record looks: four bytes length, four bytes CRC32C of length and body, then the body.
+"""The format of a record: four bytes length, four bytes CRC32C of length and body, then the body.
 
 Numbers are little-endian. Pure: bytes in, values out. The checksum covers the length, so a run of
 zeros, which a file system may leave behind a crash, is no record.
@@ -21,7 +21,7 @@ HEADER_BYTES = _HEADER.size
 
 
 class Ending(enum.Enum):
-    """Why a scan stopped."""
+    """The reason why a scan stopped."""
 
     CLEAN = "the bytes end with a record"
     SHORT = "the last record is longer than the bytes given"

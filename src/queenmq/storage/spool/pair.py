@@ -42,9 +42,9 @@ class SpoolPair:
     async def open(self, database_id: str | None) -> None:
         """Open what can be opened: without a database, only a place for what comes early."""
         if self._early is None and (database_id is None or (self._home / EARLY).exists()):
-            self._early = await self._opened(EARLY)
+            self._early = await self._open(EARLY)
         if self._named is None and database_id is not None:
-            self._named = await self._opened(database_id)
+            self._named = await self._open(database_id)
 
     async def close(self) -> None:
         for spool in self._spools():
@@ -65,12 +65,12 @@ class SpoolPair:
 
     @property
     def phase(self) -> Phase:
-        """What the draining process last said by `set_phase`."""
+        """Return what the draining process last said by `set_phase`."""
         phases = {spool.phase for spool in self._spools()}
         return next((one for one in (Phase.STUCK, Phase.CLOSING) if one in phases), Phase.OPEN)
 
     def stats(self) -> SpoolStats:
-        """Counters of both."""
+        """Return counters of both."""
         stats = [spool.stats() for spool in self._spools()]
         return SpoolStats(
             pending_records=sum(one.pending_records for one in stats),
@@ -134,10 +134,10 @@ class SpoolPair:
         return Retried(retried, unreadable, None)
 
     def _spools(self) -> list[Spool]:
-        """Those that are open, in the order in which they are drained."""
+        """Return those that are open, in the order in which they are drained."""
         return [spool for spool in (self._named, self._early) if spool is not None]
 
-    async def _opened(self, name: str) -> Spool:
+    async def _open(self, name: str) -> Spool:
         spool = Spool(self._home / name, bytes_max=self._bytes_max)
         await spool.open()
         return spool

@@ -15,7 +15,7 @@ class Place(NamedTuple):
 
 
 class Phase(enum.IntEnum):
-    """How the drain of a spool is getting on, as the process that drains has said last."""
+    """The phase of a drain, as the draining process announced it last."""
 
     OPEN = 0
     #: The last records are being drained; pushes may wait for that.
@@ -50,13 +50,13 @@ class SpoolBatch:
 
     @property
     def end(self) -> Position:
-        """Where the whole batch is done."""
+        """Return where the whole batch is done."""
         return self.positions[-1] if self.positions else self.start
 
 
 @dataclass(frozen=True)
 class SpoolStats:
-    """What waits in the spool, and what was taken out of its way. Bytes include the framing."""
+    """The counts of the spool and its set-aside area. Bytes include the framing."""
 
     pending_records: int
     pending_bytes: int

@@ -10,8 +10,9 @@ from uuid import UUID
 import msgspec
 
 from queenmq.clock import unix_ms
-from queenmq.engine.requests import PartitionKey, PushItems
-from queenmq.ids import uuid7_text
+from queenmq.engine.push.naming import name_spooled
+from queenmq.engine.requests import PartitionKey, PushItems, RequestKey
+from queenmq.ids import random_uuid, uuid7_text
 from queenmq.storage.spool import AsideEntry, Phase, Place, Position, Retried, Spool
 from queenmq.storage.spool.pair import SpoolPair
 
@@ -25,6 +26,14 @@ class PushRecord(msgspec.Struct, array_like=True):
     transaction_ids: list[str]
     trace_ids: list[UUID | None] | None
     producer_subs: list[str | None] | None
+    #: Unix time at which it was accepted; 0 in records of older releases.
+    accepted_ms: int = 0
+    #: Older records end before it.
+    encrypted: list[bool | None] | None = None
+    #: Of a request with an idempotency key.
+    key: UUID | None = None
+    digest: UUID | None = None
+    origin: UUID | None = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -37,6 +46,8 @@ class KeptPush(NamedTuple):
     body: bytes
     items: PushItems | None
     position: Hashable
+    #: Unix time at which it was accepted; 0 if that is not known.
+    accepted_ms: int
 
 
 class KeptPushes(NamedTuple):
@@ -60,20 +71,30 @@ class AsidePush(NamedTuple):
 
 
 def to_record(items: PushItems) -> PushRecord:
-    """Items without a transaction id get one, so that draining them twice stores them once."""
-    given = items.transaction_ids or [None] * len(items.payloads)
+    """Build a record. Items without a transaction id get one, so that draining them twice stores
+    them once.
+    """
+    request_key = items.request_key
+    if request_key is None:
+        given = items.transaction_ids or [None] * len(items.payloads)
+        names = [uuid7_text(unix_ms()) if one is None else one for one in given]
+    else:
+        names = name_spooled(items, request_key.key)
     return PushRecord(
         [key.queue for key in items.keys],
         [key.partition for key in items.keys],
         items.payloads,
-        [uuid7_text(unix_ms()) if one is None else one for one in given],
+        names,
         items.trace_ids,
         items.producer_subs,
+        unix_ms(),
+        items.encrypted,
+        *(() if request_key is None else (request_key.key, request_key.digest, random_uuid())),
     )
 
 
 def to_items(record: PushRecord) -> PushItems:
-    """What was kept. Raises ValueError when the columns do not fit together."""
+    """Return the pushes of a record. Raises ValueError when the columns do not fit together."""
     names = zip(record.queues, record.partitions, strict=True)
     items = PushItems(
         keys=[PartitionKey(queue, partition) for queue, partition in names],
@@ -81,8 +102,17 @@ def to_items(record: PushRecord) -> PushItems:
         transaction_ids=list(record.transaction_ids),
         trace_ids=record.trace_ids,
         producer_subs=record.producer_subs,
+        encrypted=record.encrypted,
     )
-    columns = (items.payloads, items.transaction_ids, items.trace_ids, items.producer_subs)
+    columns = (
+        items.payloads,
+        items.transaction_ids,
+        items.trace_ids,
+        items.producer_subs,
+        items.encrypted,
+    )
+    if record.key is not None and record.digest is not None:
+        items.request_key = RequestKey(record.key, record.digest, record.origin)
     if any(column is not None and len(column) != len(items.keys) for column in columns):
         raise ValueError("the columns of a record have different lengths")
     return items
@@ -121,13 +151,13 @@ class SpoolJournal:
         batch = await self._spool.read(records_max=records_max, bytes_max=bytes_max)
         pairs = zip(batch.bodies, batch.positions, strict=True)
         # Both directories of a pair may have a record at the same place.
-        records = [KeptPush(body, _decode(body), (end, hash(body))) for body, end in pairs]
+        records = [_kept(body, (end, hash(body))) for body, end in pairs]
         return KeptPushes(records, batch.end)
 
     async def advance(self, end: Position) -> None:
         await self._spool.advance(end)
 
-    async def tell(self, *, is_closing: bool = False, is_stuck: bool = False) -> None:
+    async def announce(self, *, is_closing: bool = False, is_stuck: bool = False) -> None:
         phase = Phase.CLOSING if is_closing else Phase.STUCK if is_stuck else Phase.OPEN
         await self._spool.set_phase(phase)
 
@@ -161,8 +191,13 @@ def _describe(place: Place, entry: AsideEntry) -> AsidePush:
     )
 
 
-def _decode(body: bytes) -> PushItems | None:
+def _kept(body: bytes, position: Hashable) -> KeptPush:
     try:
-        return to_items(_DECODER.decode(body))
+        record = _DECODER.decode(body)
+        return KeptPush(body, to_items(record), position, record.accepted_ms)
     except (msgspec.MsgspecError, ValueError):
-        return None
+        return KeptPush(body, None, position, 0)
+
+
+def _decode(body: bytes) -> PushItems | None:
+    return _kept(body, None).items

@@ -49,7 +49,7 @@ def recover(*, segments: SegmentLog, cursor: CursorFile, aside: Aside) -> State:
     if end.segment == last:
         # Also syncs whole records of a process that died before its own sync.
         segments.cut(end)
-    start = segments.settle(start, end)
+    start = segments.skip_to_next(start, end)
     records, total = segments.count(start, end)
     return State(
         end=end,

@@ -143,7 +143,7 @@ class SegmentLog:
             return None
         self._open = (at.segment, descriptor)
         if not at.offset:
-            # Also when the file was there: whoever made it may have died before this.
+            # Also when the file was there: the process that made it may have died before this.
             sync_directory(self._directory)
         return descriptor
 
@@ -200,7 +200,7 @@ class SegmentLog:
             total += valid_end - first
         return records, total
 
-    def settle(self, place: Place, end: Place) -> Place:
+    def skip_to_next(self, place: Place, end: Place) -> Place:
         """Move a place at the end of its segment to where the next record is or will be."""
         if place.segment >= end.segment:
             return place

@@ -102,7 +102,7 @@ class Spool:
         await done
 
     async def _commit(self) -> None:
-        """Write groups until nobody waits."""
+        """Write groups until no append waits."""
         try:
             while self._waiting:
                 await self._commit_group(self._next_group())
@@ -151,11 +151,11 @@ class Spool:
 
     @property
     def phase(self) -> Phase:
-        """What the draining process last said by `set_phase`."""
+        """Return what the draining process last said by `set_phase`."""
         return self._files.state.phase
 
     def stats(self) -> SpoolStats:
-        """Counters of one moment."""
+        """Return counters of one moment."""
         state = self._files.state.load()
         return SpoolStats(
             pending_records=state.pending,
@@ -204,7 +204,7 @@ class Spool:
         """Put what was set aside and can be used behind everything else. Raises Conflict."""
         retry = AsideRetry(self._files, is_usable)
         retried = unreadable = 0
-        with retry.alone():
+        with retry.retry_alone():
             for number in self._files.aside.numbers():
                 # One at a time, because draining uses the same thread.
                 one = await self._in_drain_thread(partial(retry.run_segment, number))

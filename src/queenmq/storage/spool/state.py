@@ -1,4 +1,4 @@
-"""What the processes know about the spool together, in memory that they share through a file.
+"""The state of the spool that its processes share, in a mapped file.
 
 Written only under the append lock. There are two slots: a change is written into the one not in
 use, and then one store of eight bytes puts it in use. A process killed anywhere therefore leaves
@@ -132,7 +132,7 @@ class SharedState:
 
 
 def _slot(change: int) -> int:
-    """The first word of the slot that a change is in."""
+    """Return the first word of the slot that a change is in."""
     return _SLOT_WORDS * (1 + (change & 1))
 
 

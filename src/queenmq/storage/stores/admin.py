@@ -86,7 +86,9 @@ class AdminStore:
         return last
 
     async def sweep_staged(self, *, older_than_s: int, limit: int) -> int:
-        """Remove rows that Spark staged and never published, and commits nobody asks for; rows."""
+        """Remove rows that Spark staged and never published, and commits that no job asks for.
+        Return how many rows.
+        """
         await self._database.fetch(
             self._sql["sweep_single_writes"], older_than_s, priority=OperationType.BACKGROUND
         )
@@ -103,6 +105,13 @@ class AdminStore:
         """Forget transactions that were committed long ago; rows."""
         removed: int = await self._database.fetch_value(
             self._sql["sweep_transactions"], older_than_s, limit, priority=OperationType.BACKGROUND
+        )
+        return removed
+
+    async def sweep_push_keys(self, *, older_than_s: int, limit: int) -> int:
+        """Forget idempotency keys of pushes that were made long ago; rows."""
+        removed: int = await self._database.fetch_value(
+            self._sql["sweep_push_keys"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
         return removed
 

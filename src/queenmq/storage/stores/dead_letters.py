@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from queenmq.engine.load.pressure import OperationType
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.storage.connection.database import Database
 from queenmq.storage.sql_files import load_queries
+from queenmq.storage.stores.outcomes import decode_item
 
 
-class LetterFilter(NamedTuple):
+class DeadLetterFilter(NamedTuple):
     """Which dead letters; None means all."""
 
     queue: str | None = None
@@ -20,10 +22,12 @@ class LetterFilter(NamedTuple):
     partition: str | None = None
     start: datetime | None = None
     end: datetime | None = None
+    #: What the error begins with.
+    error: str | None = None
 
 
 class RetriedMessage(NamedTuple):
-    """What became of one message whose dead letters were to be pushed again."""
+    """The result of pushing the dead letters of one message again."""
 
     queue: str
     partition: str
@@ -33,32 +37,53 @@ class RetriedMessage(NamedTuple):
     new_id: str | None
     #: None while the message waits as an operation and has no id of its own.
     new_transaction_id: str | None
-    #: q stored, b behind operations, f refused because the queue is full.
-    outcome: str
-    letters: int
+    outcome: ItemOutcome
+    dead_letters: int
     #: Whether others match the filter.
     has_more: bool
 
 
+class SealedLetter(NamedTuple):
+    """An encrypted dead letter that cannot keep its transaction id."""
+
+    partition_id: UUID
+    seq: int
+    queue: str
+    partition: str
+    transaction_id: str
+    payload: str
+
+
+class ResealedLetter(NamedTuple):
+    """The same, encrypted for a new transaction id."""
+
+    partition_id: UUID
+    seq: int
+    transaction_id: str
+    payload: str
+
+
 class Purge(NamedTuple):
-    """How many dead letters were removed, and whether others match the filter."""
+    """The number of dead letters removed, and whether others match the filter."""
 
     purged: int
     has_more: bool
 
 
-class LetterStore:
-    """Lists can wait; what changes something is urgent, since somebody is looking."""
+class DeadLetterStore:
+    """Dead letters in the database. Lists can wait. Changes are urgent, because an operator
+    waits.
+    """
 
     def __init__(self, database: Database, *, lock_timeout_ms: int) -> None:
         self._database = database
         self._lock_timeout_ms = lock_timeout_ms
-        self._sql = load_queries("letters")
+        self._sql = load_queries("dead_letters")
 
-    async def list_letters(
-        self, which: LetterFilter, *, limit: int, offset: int
+    async def list_dead_letters(
+        self, which: DeadLetterFilter, *, limit: int, offset: int
     ) -> tuple[list[Mapping[str, Any]], int]:
-        """A page of dead letters, latest failure first, and how many there are in all."""
+        """Return a page of dead letters, latest failure first, and how many there are in all."""
         rows = await self._database.fetch(
             self._sql["list_dead_letters"], *which, limit, offset, priority=OperationType.BACKGROUND
         )
@@ -67,14 +92,34 @@ class LetterStore:
         )
         return [dict(row) for row in rows], total
 
+    async def list_sealed(
+        self,
+        which: DeadLetterFilter,
+        *,
+        partition_id: UUID | None,
+        transaction_id: str | None,
+        limit: int,
+    ) -> list[SealedLetter]:
+        """Return what has to be encrypted anew before these are retried."""
+        rows = await self._database.fetch(
+            self._sql["list_sealed_letters"],
+            *which,
+            partition_id,
+            transaction_id,
+            limit,
+            priority=OperationType.SYSTEM_EVENT,
+        )
+        return [SealedLetter(*row) for row in rows]
+
     async def retry(
         self,
-        which: LetterFilter,
+        which: DeadLetterFilter,
         *,
         partition_id: UUID | None = None,
         transaction_id: str | None = None,
         limit: int,
         queue_max: int,
+        resealed: Sequence[ResealedLetter] = (),
     ) -> list[RetriedMessage]:
         """Push dead letters again, longest dead first, and forget them."""
         rows = await self._database.fetch(
@@ -85,11 +130,15 @@ class LetterStore:
             limit,
             queue_max,
             self._lock_timeout_ms,
+            [one.partition_id for one in resealed],
+            [one.seq for one in resealed],
+            [one.transaction_id for one in resealed],
+            [one.payload for one in resealed],
             priority=OperationType.SYSTEM_EVENT,
         )
-        return [RetriedMessage(*row) for row in rows]
+        return [RetriedMessage(*row)._replace(outcome=decode_item(row["outcome"])) for row in rows]
 
-    async def purge(self, which: LetterFilter, *, limit: int) -> Purge:
+    async def purge(self, which: DeadLetterFilter, *, limit: int) -> Purge:
         """Forget dead letters, longest dead first."""
         row = await self._database.fetch_row(
             self._sql["purge_dead_letters"], *which, limit, priority=OperationType.SYSTEM_EVENT

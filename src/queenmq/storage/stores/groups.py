@@ -40,8 +40,20 @@ class GroupStore:
         )
         return [(row[0], row[1]) for row in rows]
 
+    async def move_cursor(self, group: str, queue: str, partition: str, seq: int) -> int | None:
+        """Make a message the next one of a group; return its seq, None when nothing was moved."""
+        moved: int | None = await self._database.fetch_value(
+            self._sql["move_cursor"],
+            group,
+            queue,
+            partition,
+            seq,
+            priority=OperationType.SYSTEM_EVENT,
+        )
+        return moved
+
     async def find_place(self, queue: str, partition: str | None) -> tuple[bool, bool]:
-        """Whether the queue and its partition exist."""
+        """Return whether the queue and its partition exist."""
         row = await self._database.fetch_row(
             self._sql["find_place"], queue, partition, priority=OperationType.SYSTEM_EVENT
         )
@@ -54,7 +66,7 @@ class GroupStore:
         )
 
     async def find_group_queues(self, group: str) -> list[str]:
-        """The queues on which a group has a cursor or a remembered start."""
+        """Return the queues on which a group has a cursor or a remembered start."""
         rows = await self._database.fetch(
             self._sql["find_group_queues"], group, priority=OperationType.SYSTEM_EVENT
         )
@@ -83,47 +95,50 @@ class GroupStore:
         return await self._database.fetch(self._sql[name], *args, priority=OperationType.BACKGROUND)
 
     async def list_groups(self) -> Rows:
-        """A row per group and queue."""
+        """Return a row per group and queue."""
         return await self._list("list_groups")
 
     async def list_streams(self) -> Rows:
-        """A row per queue and group of Spark streams."""
+        """Return a row per queue and group of Spark streams."""
         return await self._list("list_streams")
 
     async def show_streams(self, group: str) -> Rows:
-        """A row per queue and Spark stream of a group."""
+        """Return a row per queue and Spark stream of a group."""
         return await self._list("show_streams", group)
 
     async def delete_streams(self, group: str) -> int:
-        """Forget what the Spark streams of a group have told; how many they were."""
+        """Forget the positions of a group's Spark streams. Return how many."""
         removed: int = await self._database.fetch_value(
             self._sql["delete_streams"], group, priority=OperationType.SYSTEM_EVENT
         )
         return removed
 
     async def list_lagging(self, lag_s: int, *, limit: int) -> Rows:
-        """Partitions in which a group is at least that far behind, worst first."""
+        """Return partitions in which a group is at least that far behind, worst first."""
         return await self._list("list_lagging", lag_s, limit)
 
     async def show_group(self, group: str) -> Rows:
-        """A row per cursor of a group."""
+        """Return a row per cursor of a group."""
         return await self._list("show_group", group)
 
     async def list_queues(self, search: str | None, *, limit: int, offset: int) -> Rows:
-        """Queues with their counts, newest first."""
+        """Return queues with their counts, newest first."""
         return await self._list("list_queues", search, limit, offset)
 
-    async def show_queue(self, name: str) -> tuple[asyncpg.Record, Rows] | None:
-        """A queue and its partitions; None when it does not exist."""
+    async def show_queue(
+        self, name: str, *, has_partitions: bool
+    ) -> tuple[asyncpg.Record, Rows] | None:
+        """Return a queue and its partitions or one row with their sum; None if there is none."""
         queues = await self._list("show_queue", name)
         if not queues:
             return None
-        return queues[0], await self._list("list_queue_partitions", queues[0]["id"])
+        counts = "list_queue_partitions" if has_partitions else "sum_queue_partitions"
+        return queues[0], await self._list(counts, queues[0]["id"])
 
     async def list_namespaces(self) -> Rows:
-        """Namespaces with their counts."""
+        """Return namespaces with their counts."""
         return await self._list("list_namespaces")
 
     async def list_tasks(self) -> Rows:
-        """Tasks with their counts."""
+        """Return tasks with their counts."""
         return await self._list("list_tasks")

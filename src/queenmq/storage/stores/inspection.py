@@ -32,10 +32,13 @@ class MessageFilter(NamedTuple):
     status: str | None
     start: datetime
     end: datetime
+    transaction_id: str | None = None
+    #: A part of the payload, as it is stored.
+    text: str | None = None
 
 
-class Buried(NamedTuple):
-    """What became of a message that was to be moved; see bury_message."""
+class DeadLettered(NamedTuple):
+    """The result of dead-lettering one message. See bury_message."""
 
     queue: str | None
     consumer_groups: list[str] | None
@@ -52,7 +55,7 @@ class InspectionStore:
     async def list_messages(
         self, which: MessageFilter, *, limit: int, offset: int
     ) -> tuple[list[asyncpg.Record], bool]:
-        """A page, newest first, and whether messages further back were not looked at."""
+        """Return a page, newest first, and whether messages further back were left out."""
         rows = await self._database.fetch(
             self._sql["list_messages"],
             *which,
@@ -64,7 +67,9 @@ class InspectionStore:
         return [row for row in rows if row["id"] is not None], rows[0]["is_cut"]
 
     async def show_message(self, partition_id: UUID, transaction_id: str) -> asyncpg.Record | None:
-        """One message with its payload and the view of each group; None when there is none."""
+        """Return one message with its payload and the view of each group, or None when there is
+        none.
+        """
         rows = await self._database.fetch(
             self._sql["show_message"],
             partition_id,
@@ -84,7 +89,9 @@ class InspectionStore:
         )
         return queue
 
-    async def bury_message(self, partition_id: UUID, transaction_id: str, error: str) -> Buried:
+    async def dead_letter_message(
+        self, partition_id: UUID, transaction_id: str, error: str
+    ) -> DeadLettered:
         """Move a message to the dead letters of the groups that have not passed it."""
         row = await self._database.fetch_row(
             self._sql["bury_message"],
@@ -94,12 +101,14 @@ class InspectionStore:
             self._lock_timeout_ms,
             priority=OperationType.SYSTEM_EVENT,
         )
-        return Buried(*row)
+        return DeadLettered(*row)
 
     async def queue_facts(
         self, queue: str, partition: str | None, consumer_group: str | None
     ) -> QueueFacts | None:
-        """What the database knows about why a group does or does not get on; None: no queue."""
+        """Return what the database knows about why a group does or does not move on, or None
+        without a queue.
+        """
         text: str | None = await self._database.fetch_value(
             self._sql["queue_facts"],
             queue,

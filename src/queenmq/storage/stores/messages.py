@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from asyncpg import Record
@@ -12,7 +13,9 @@ from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.requests import (
     AckItem,
     AckResult,
+    CompletedLease,
     Fetched,
+    KnownPush,
     LeaseRelease,
     News,
     OnwardAsk,
@@ -26,6 +29,7 @@ from queenmq.engine.requests import (
     PushItems,
     PushOutcome,
     Renewal,
+    RequestKey,
     ResolveAsk,
     Resolved,
     Scope,
@@ -35,6 +39,9 @@ from queenmq.engine.requests import (
 )
 from queenmq.storage.connection.database import Database
 from queenmq.storage.sql_files import load_queries
+from queenmq.storage.stores.outcomes import decode_holds, decode_items, decode_pop
+
+F = TypeVar("F", Resolved, Page)
 
 
 class PostgresMessageStore:
@@ -66,21 +73,31 @@ class PostgresMessageStore:
         return [_partition_ref(row) for row in rows]
 
     async def push_messages(
-        self, call: PushCall, *, queue_max: int, looks_first: bool, lock_timeout_ms: int
+        self, call: PushCall, *, queue_max: int, checks_operations_first: bool, lock_timeout_ms: int
     ) -> Pushed:
-        row = await self._database.fetch_row(
+        ids, letters, positions = await self._database.fetch_row(
             self._sql["push_messages"],
             *_push_columns(call.items, call.refs),
             call.request_sizes,
             call.queued_ids or None,
             queue_max,
-            looks_first,
+            checks_operations_first,
             call.is_accepted,
             lock_timeout_ms,
             call.are_ids_new,
+            *_key_columns(call.request_keys),
             priority=OperationType.PUSH,
         )
-        return Pushed(*row)
+        return Pushed(ids, decode_items(letters), positions)
+
+    async def find_push_keys(self, keys: Sequence[UUID]) -> list[KnownPush]:
+        rows = await self._database.fetch(
+            self._sql["find_push_keys"], keys, priority=OperationType.PUSH
+        )
+        return [
+            KnownPush(key, digest, origin, ids, None if how is None else decode_items(how), places)
+            for key, digest, origin, ids, how, places in rows
+        ]
 
     async def find_busy_partitions(self, partition_ids: Sequence[UUID]) -> set[UUID]:
         busy = await self._database.fetch_value(
@@ -139,7 +156,7 @@ class PostgresMessageStore:
         )
         found: list[Resolved | None] = [None] * len(asks)
         for pair, *columns in rows:
-            found[pair - 1] = Resolved(*columns)
+            found[pair - 1] = _decode_whys(Resolved(*columns))
         return found
 
     async def search_onwards(
@@ -154,7 +171,7 @@ class PostgresMessageStore:
         )
         found: list[Page | None] = [None] * len(asks)
         for pair, *columns in rows:
-            found[pair - 1] = Page(*columns)
+            found[pair - 1] = _decode_whys(Page(*columns))
         return found
 
     async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> list[News]:
@@ -178,7 +195,7 @@ class PostgresMessageStore:
             apart_count,
             priority=OperationType.POP,
         )
-        return [PopGrant(*row) for row in rows]
+        return [PopGrant(row[0], row[1], decode_pop(row[2]), *row[3:]) for row in rows]
 
     async def pop_sm_fetch(
         self, consumer_group: str, grants: Sequence[PopGrant]
@@ -194,6 +211,17 @@ class PostgresMessageStore:
             priority=OperationType.POP,
         )
         return {row[0]: Fetched(*row[1:]) for row in rows}
+
+    async def return_taken(self, consumer_group: str, grants: Sequence[PopGrant]) -> set[UUID]:
+        returned = await self._database.fetch_value(
+            self._sql["return_taken"],
+            [grant.partition_id for grant in grants],
+            consumer_group,
+            [grant.after_seq for grant in grants],
+            [grant.end_seq for grant in grants],
+            priority=OperationType.ACK_BATCH,
+        )
+        return set(returned)
 
     async def pop_sm_release(
         self, releases: Sequence[LeaseRelease], *, lock_timeout_ms: int
@@ -215,6 +243,32 @@ class PostgresMessageStore:
             priority=OperationType.ACK_BATCH,
         )
         return [AckResult(*row) for row in rows]
+
+    async def ack_completed(
+        self, leases: Sequence[CompletedLease], *, lock_timeout_ms: int
+    ) -> list[AckResult | list[AckResult]]:
+        row = await self._database.fetch_row(
+            self._sql["ack_completed"],
+            *_columns(leases),
+            lock_timeout_ms,
+            priority=OperationType.ACK_BATCH,
+        )
+        places, *columns = row
+        results: list[AckResult | list[AckResult]] = [[] for _ in leases]
+        if places is not None:
+            for place, queue, partition, is_released, has_more in zip(
+                places, *columns[:4], strict=True
+            ):
+                results[place - 1] = AckResult(
+                    True, None, queue, partition, is_released, False, has_more
+                )
+        if columns[4] is not None:
+            rest = zip(*columns[4:], strict=True)
+            for place, lease in enumerate(leases):
+                if not results[place]:
+                    mine = itertools.islice(rest, lease.messages)
+                    results[place] = [_rest_result(*one) for one in mine]
+        return results
 
     async def renew_leases(
         self, lease_ids: Sequence[UUID], seconds: Sequence[int], *, lock_timeout_ms: int
@@ -249,7 +303,7 @@ class PostgresMessageStore:
             items.is_key_derived,
             priority=OperationType.PUSH,
         )
-        pushed = Pushed(row[0] or (), row[1] or "", row[2])
+        pushed = Pushed(row[0] or (), decode_items(row[1] or ""), row[2])
         is_dlq, queues, partitions = (column or () for column in row[3:])
         freed = [
             None if queue is None else PartitionKey(queue, partition)
@@ -264,12 +318,34 @@ class PostgresMessageStore:
         )
 
 
+def _key_columns(keys: Sequence[RequestKey | None] | None) -> list[Any]:
+    if keys is None:
+        return [None] * len(RequestKey._fields)
+    nothing = (None,) * len(RequestKey._fields)
+    return _columns([one or nothing for one in keys])
+
+
+def _rest_result(
+    error: str | None,
+    queue_name: str | None,
+    partition_name: str | None,
+    is_released: bool,
+    has_more: bool | None,
+) -> AckResult:
+    # A completed message is refused with a reason, or it has succeeded; it makes no dead letter.
+    return AckResult(error is None, error, queue_name, partition_name, is_released, False, has_more)
+
+
 def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
+def _decode_whys(found: F) -> F:
+    return found._replace(held_whys=decode_holds(cast(str, found.held_whys)))
+
+
 def _ask_columns(asks: Sequence[ResolveAsk]) -> list[Any]:
-    """The arguments that pop_sm_resolve and has_pending_messages share."""
+    """Return the arguments that pop_sm_resolve and has_pending_messages share."""
     return [
         [ask.scope.queue for ask in asks],
         [ask.scope.partition for ask in asks],
@@ -307,15 +383,18 @@ def _id_digits(number: int | None) -> str:
 
 
 def _push_columns(items: PushItems, refs: Sequence[PartitionRef]) -> list[Any]:
-    """The arguments that push_messages and commit_transaction share."""
-    partition_ids = sorted({ref.partition_id for ref in refs})
+    """Return the arguments that push_messages and commit_transaction share."""
+    # By the refs themselves: there are few, and the hash of a UUID is dear by the item.
+    distinct = dict.fromkeys(refs)
+    partition_ids = sorted({ref.partition_id for ref in distinct})
     places = {partition_id: place for place, partition_id in enumerate(partition_ids, 1)}
+    place_of = {ref: places[ref.partition_id] for ref in distinct}
     return [
         partition_ids,
-        [places[ref.partition_id] for ref in refs],
+        [place_of[ref] for ref in refs],
         items.transaction_ids,
         items.trace_ids,
         items.payloads,
         items.producer_subs,
-        None,
+        items.encrypted,
     ]

@@ -66,7 +66,7 @@ class PostgresOperationStore:
         )
         return WaitingOperations(*row)
 
-    async def settle(self, operation_id: UUID, action: str) -> str | None:
+    async def decide(self, operation_id: UUID, action: str) -> str | None:
         """Retry or discard an operation, if its status allows that; the status before, None when
         there is no such operation.
         """
@@ -76,11 +76,11 @@ class PostgresOperationStore:
         return status
 
     async def retry_failed(self, *, limit: int) -> int:
-        """Let failed operations run again, oldest first; how many."""
+        """Let failed operations run again, oldest first. Return how many."""
         rows = await self._database.fetch(
             self._sql["failed_operations"], limit, priority=OperationType.SYSTEM_EVENT
         )
-        statuses = [await self.settle(row["id"], "retry") for row in rows]
+        statuses = [await self.decide(row["id"], "retry") for row in rows]
         return statuses.count("failed")
 
     async def stats(self) -> list[Mapping[str, Any]]:
@@ -93,7 +93,7 @@ class PostgresOperationStore:
         ]
 
     async def find(self, operation_id: UUID) -> Mapping[str, Any] | None:
-        """One operation with its result."""
+        """Return one operation with its result."""
         rows = await self._database.fetch(
             self._sql["find_operation"], operation_id, priority=OperationType.SYSTEM_EVENT
         )
@@ -102,7 +102,7 @@ class PostgresOperationStore:
     async def list(
         self, status: str | None, queue: str | None, *, limit: int, offset: int
     ) -> tuple[list[Mapping[str, Any]], int]:
-        """A page of operations, newest first, and how many there are in all."""
+        """Return a page of operations, newest first, and how many there are in all."""
         rows = await self._database.fetch(
             self._sql["list_operations"],
             status,
@@ -117,18 +117,24 @@ class PostgresOperationStore:
         return [dict(row) for row in rows], total
 
     async def sweep(self, *, older_than_s: int, limit: int) -> int:
-        """Remove what was completed long ago; how many."""
+        """Remove what was completed long ago. Return how many."""
         status: int = await self._database.fetch_value(
             self._sql["sweep_operations"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
         return status
 
     async def read_state(self) -> dict[str, Any]:
-        """All switches by name."""
+        """Return all switches by name."""
         rows = await self._database.fetch(
             self._sql["read_system_state"], priority=OperationType.SYSTEM_EVENT
         )
         return {row["name"]: json.loads(row["value"]) for row in rows}
+
+    async def remove_state(self, name: str) -> None:
+        """Forget a switch."""
+        await self._database.fetch(
+            self._sql["remove_system_state"], name, priority=OperationType.SYSTEM_EVENT
+        )
 
     async def write_state(self, name: str, value: Any) -> None:
         """Set a switch for all brokers."""

@@ -51,12 +51,20 @@ class PipelineStore:
         return await self._rows("list_runs", limit, offset)
 
     async def find_run(self, run_id: UUID | None) -> Row | None:
-        """A run, or the newest; None when it is not there."""
+        """Return a run, or the newest, or None when it is not there."""
         rows = await self._rows("find_run", run_id)
         return rows[0] if rows else None
+
+    async def list_archived(self) -> list[Row]:
+        """How far each queue is in each lake, by queue."""
+        return await self._rows("list_archived")
+
+    async def list_archived_days(self) -> list[Row]:
+        """What was pushed on each day of the history, and how much of it is in a lake."""
+        return await self._rows("list_archived_days")
 
     async def read(
         self, table: str, run_id: UUID, which: ResultFilter, *, limit: int, offset: int
     ) -> list[Row]:
-        """A page of a table of a run, by its name in the path."""
+        """Return a page of a table of a run, by its name in the path."""
         return await self._rows(TABLES[table], run_id, *which, limit, offset)

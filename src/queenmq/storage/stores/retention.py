@@ -14,7 +14,7 @@ from queenmq.storage.sql_files import load_queries
 
 
 class RetentionStore:
-    """Implements `queenmq.services.retention.Store`, and what its page reads."""
+    """Implements the stores of retention and of idle partitions, and what their page reads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,10 +56,35 @@ class RetentionStore:
             self._sql["sweep_retention_history"], older_than_s, priority=OperationType.BACKGROUND
         )
 
+    async def claim_partition_removal(self, pause_s: float) -> bool:
+        rows = await self._database.fetch(
+            self._sql["claim_partition_removal"], pause_s, priority=OperationType.BACKGROUND
+        )
+        return bool(rows)
+
+    async def list_queues_with_idle_rule(self) -> list[UUID]:
+        rows = await self._database.fetch(
+            self._sql["list_queues_with_idle_rule"], priority=OperationType.BACKGROUND
+        )
+        return [row[0] for row in rows]
+
+    async def remove_idle_partitions(
+        self, queue_id: UUID, after: UUID, *, partitions_max: int, removals_max: int
+    ) -> tuple[int, UUID | None, bool]:
+        row = await self._database.fetch_row(
+            self._sql["remove_idle_partitions"],
+            queue_id,
+            after,
+            partitions_max,
+            removals_max,
+            priority=OperationType.BACKGROUND,
+        )
+        return row["removed"], row["next_after"], row["is_held"]
+
     async def show_history(
         self, start: datetime, end: datetime, *, bucket_minutes: int, queue: str | None
     ) -> list[asyncpg.Record]:
-        """Removed messages by time and rule, oldest first."""
+        """Return removed messages by time and rule, oldest first."""
         return await self._database.fetch(
             self._sql["show_retention"],
             start,

@@ -20,10 +20,11 @@ from queenmq.engine.streams.requests import (
 )
 from queenmq.storage.connection.database import Database
 from queenmq.storage.sql_files import load_queries
+from queenmq.storage.stores.outcomes import decode_items
 
 
 class StreamStore:
-    """What streams keep in the database."""
+    """The store of streams."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -95,9 +96,10 @@ class StreamStore:
             *_push_columns(call),
             queue_max,
             lock_timeout_ms,
+            _encrypted(call),
             priority=OperationType.ACK_BATCH,
         )
-        return [CycleRow(*row) for row in rows]
+        return [_cycle_row(row) for row in rows]
 
     async def find_busy_pairs(self, pairs: Sequence[tuple[UUID, UUID]]) -> set[tuple[UUID, UUID]]:
         rows = await self._database.fetch(
@@ -114,6 +116,16 @@ class StreamStore:
         )
         return {row[0]: row[1] for row in rows}
 
+    async def is_last_cycle(self, query_id: UUID, partition_id: UUID, digest: UUID) -> bool:
+        found: bool = await self._database.fetch_value(
+            self._sql["is_last_cycle"],
+            query_id,
+            partition_id,
+            digest,
+            priority=OperationType.ACK_BATCH,
+        )
+        return found
+
     async def note_errors(self, errors: Mapping[UUID, str]) -> None:
         await self._database.fetch(
             self._sql["note_errors"],
@@ -121,6 +133,11 @@ class StreamStore:
             list(errors.values()),
             priority=OperationType.BACKGROUND,
         )
+
+
+def _cycle_row(row: asyncpg.Record) -> CycleRow:
+    found = CycleRow(*row)
+    return found._replace(outcomes=decode_items(row["outcomes"] or ""))
 
 
 def _cycle_columns(cycles: Sequence[CycleItems]) -> list[list[Any]]:
@@ -159,6 +176,11 @@ def _push_columns(call: CycleCall) -> list[Any]:
     ]
 
 
+def _encrypted(call: CycleCall) -> list[Any] | None:
+    pushes = [cycle.pushes for cycle in call.cycles]
+    return _optional(pushes, [one.encrypted for one in pushes])
+
+
 def _places(refs: Sequence[PartitionRef]) -> tuple[list[UUID], list[int]]:
     partition_ids = sorted({ref.partition_id for ref in refs})
     places = {partition_id: place for place, partition_id in enumerate(partition_ids, 1)}
@@ -168,7 +190,7 @@ def _places(refs: Sequence[PartitionRef]) -> tuple[list[UUID], list[int]]:
 def _optional(
     pushes: Sequence[PushItems], columns: Iterable[Sequence[Any] | None]
 ) -> list[Any] | None:
-    """Join a column of all pushes; None where no push has a value in it."""
+    """Join a column of all pushes, or None where no push has a value in it."""
     parts = list(columns)
     if all(part is None for part in parts):
         return None

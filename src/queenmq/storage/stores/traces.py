@@ -1,4 +1,4 @@
-"""What consumers recorded about messages."""
+"""The store of traces."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class TraceStore:
         self._sql = load_queries("traces")
 
     async def add(self, trace: Trace) -> UUID | None:
-        """Record; None when the message does not exist."""
+        """Record, or None when the message does not exist."""
         trace_id: UUID | None = await self._database.fetch_value(
             self._sql["add_trace"], *trace, priority=OperationType.BACKGROUND
         )
         return trace_id
 
     async def of_message(self, partition_id: UUID, transaction_id: str) -> list[asyncpg.Record]:
-        """All of a message, oldest first."""
+        """Return all of a message, oldest first."""
         return await self._database.fetch(
             self._sql["list_message_traces"],
             partition_id,
@@ -58,7 +58,7 @@ class TraceStore:
     async def by_name(
         self, name: str, *, limit: int, offset: int
     ) -> tuple[list[asyncpg.Record], int]:
-        """A page of the traces with a name, newest first, and how many there are."""
+        """Return a page of the traces with a name, newest first, and how many there are."""
         rows = await self._database.fetch(
             self._sql["list_named_traces"],
             name,
@@ -73,7 +73,9 @@ class TraceStore:
         return rows, total
 
     async def names(self, *, limit: int, offset: int) -> tuple[list[asyncpg.Record], int]:
-        """Names, last used first, with their counts among the newest traces; and how many."""
+        """Return names, last used first, with their counts among the newest traces; and how
+        many.
+        """
         rows = await self._database.fetch(
             self._sql["list_trace_names"],
             limit,

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from queenmq.engine.outcomes import PopOutcome
 from queenmq.engine.requests import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
 from queenmq.errors import InvalidRequest
 from queenmq.server.routes.hot.pop import encode_answer, parse_pop
@@ -225,7 +226,7 @@ class TestAnswer:
         return PopGrant(
             request=1,
             partition_id=UUID(int=1),
-            outcome="granted",
+            outcome=PopOutcome.GRANTED,
             lease_id="lease",
             has_more=False,
             due_ms=None,

@@ -104,7 +104,7 @@ async def test_two_at_once_are_one_too_many(tmp_path: Path) -> None:
         opened(tmp_path / "spool") as other,
     ):
         await _set_aside(spool, b"one")
-        with AsideRetry(spool._files, _is_usable).alone(), pytest.raises(Conflict):
+        with AsideRetry(spool._files, _is_usable).retry_alone(), pytest.raises(Conflict):
             await other.retry_aside(_is_usable)
         assert await other.retry_aside(_is_usable) == (1, 0, None)
 

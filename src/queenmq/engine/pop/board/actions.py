@@ -1,4 +1,4 @@
-"""What the board wants done. The shells around it carry actions out and report back as events."""
+"""The actions of the board. The shells around it carry them out and report back as events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Lease(NamedTuple):
 class Fetch(NamedTuple):
     """Read a batch that is too large to be read beside others. Ends in `fetched` or `fetch_failed`.
 
-    The pool is the board's own; whoever reads hands it back untouched.
+    The pool belongs to the board. Readers hand it back untouched.
     """
 
     intention: Intention
@@ -39,7 +39,7 @@ class Fetch(NamedTuple):
 
 
 class HandBack(NamedTuple):
-    """End leases that nobody waits for any more. Ends in `handed_back` if it works."""
+    """End leases that no pop waits for any more. Ends in `handed_back` if it works."""
 
     pool: Pool
     grants: Sequence[PopGrant]

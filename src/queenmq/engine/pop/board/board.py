@@ -10,7 +10,7 @@ as new events.
 *Turns.* Most events only leave a note: this pool has news. `turn` works the notes off, so that
 requests that arrive together share a call. It plans: the longest waiters get the partitions to try
 (decision.py), each partition in one call at most. A pool with waiters and nothing to try is
-settled. Its impatient waiters are answered once everything has been looked at, the others wait on.
+exhausted. Its impatient waiters are answered once everything has been looked up, the others wait.
 
 *Ticks.* Every look-up has a number, its tick. A pop remembers the newest tick at its arrival. Only
 a look-up with a higher one began after the pop came and can say that there is nothing for it. The
@@ -57,7 +57,7 @@ STOPPING = PopAnswer((), "shutting_down", is_timeout=True)
 
 @dataclass(frozen=True, slots=True)
 class BoardLimits:
-    """What fits into a call and into a look-up."""
+    """The sizes of calls and look-ups."""
 
     room: Room
     #: Pools in one look-up, and partitions to try that it brings for each.
@@ -90,18 +90,18 @@ class PopBoard:
 
     @property
     def tick(self) -> int:
-        """The number of the newest look-up."""
+        """Return the number of the newest look-up."""
         return self._state.tick
 
     @property
     def has_news(self) -> bool:
-        """Whether a turn has something to do."""
+        """Return whether a turn has something to do."""
         state = self._state
         return bool(state.dirty or state.dry or state.dry_alone)
 
     @property
     def ready_count(self) -> int:
-        """How many pops could be tried now. Parked ones wait for messages."""
+        """Return how many pops could be tried now. Parked ones wait for messages."""
         return sum(min(pool.waiting_count, len(pool.ready)) for pool in self._state.dirty)
 
     def count_waiting(self, key: PartitionKey | str, filters: tuple[str, str], group: str) -> int:
@@ -126,12 +126,12 @@ class PopBoard:
     # Pops come and go.
 
     def arrived(self, intention: Intention, now_ms: float) -> list[Action]:
-        """A pop has come."""
+        """Take in a pop that has arrived."""
         if self._state.is_closing:
             return self._state.finish(intention, PopEvent.DRY, STOPPING, now_ms)
-        if self._state.is_paused and not intention.may_wait:
-            return self._state.finish(intention, PopEvent.DRY, PAUSED, now_ms)
         request = intention.request
+        if self._state.holds_back(request.consumer_group) and not intention.may_wait:
+            return self._state.finish(intention, PopEvent.DRY, PAUSED, now_ms)
         pool = self._state.pool_of(request)
         if pool.is_specific and (ref := self._state.find_known(request.scope.partition_key)):
             # A remembered partition needs no look-up: the lease sees whatever is there.
@@ -141,9 +141,10 @@ class PopBoard:
         else:
             if pool.is_specific:
                 # What an id told that is forgotten since, as of a deleted queue, counts no more.
-                pool.unsettle(self._state.tick)
+                pool.require_look_up(self._state.tick)
             if pool.poll_at_ms is None:
-                # Also when every pop is served at once: nobody announces a lease that has run out.
+                # Also when every pop is served at once: no event announces a lease that has run
+                # out.
                 self._state.schedule.add(pool, now_ms, is_busy=True)
         pool.is_used = True
         pool.add(intention)
@@ -151,7 +152,7 @@ class PopBoard:
         return []
 
     def left(self, intention: Intention, now_ms: float) -> list[Action]:
-        """The caller has gone; what a call still brings for it is handed back."""
+        """Take in that the caller has gone. What a call still brings for it is handed back."""
         if intention.is_waiting:
             self._state.pool_of(intention.request).remove(intention)
             intention.move(PopEvent.CALLER_LEFT, now_ms)
@@ -160,11 +161,13 @@ class PopBoard:
         return []
 
     def left_with(self, request: PopRequest, grants: Sequence[PopGrant]) -> list[Action]:
-        """The caller has gone before it could get these; messages that were acked are lost."""
+        """Take in that the caller has gone before it could get these. Messages that were acked are
+        lost.
+        """
         return [] if request.is_auto_ack else [HandBack(self._state.pool_of(request), grants)]
 
     def expired(self, intention: Intention, now_ms: float) -> list[Action]:
-        """The pop has waited as long as it may."""
+        """Answer a pop that has waited as long as it may."""
         intention.is_expired = True
         if not intention.is_waiting:
             return []
@@ -173,7 +176,7 @@ class PopBoard:
         return self._state.finish(intention, PopEvent.DRY, answer, now_ms)
 
     def dismissed(self, queue: str, consumer_group: str, now_ms: float) -> list[Action]:
-        """The start of a group on a queue is forgotten: who named one has to name it again.
+        """Forget the start of a group on a queue. Pops that named one have to name it again.
 
         Left to wait, it would get the queue from its oldest message on.
         """
@@ -187,7 +190,7 @@ class PopBoard:
         return self._answer_all(gone, DISMISSED, now_ms)
 
     def closed(self, now_ms: float) -> list[Action]:
-        """The broker stops: nobody waits any longer."""
+        """Answer every waiting pop, because the broker stops."""
         self._state.is_closing = True
         waiting = [intention for pool in self._state.pools for intention in pool.waiting()]
         return self._answer_all(waiting, STOPPING, now_ms)
@@ -198,12 +201,24 @@ class PopBoard:
         A pop that may not wait is answered at once. The others wait on, up to their deadlines.
         """
         self._state.is_paused = is_paused
+        return self._hold_back_or_wake(list(self._state.pools), is_paused, now_ms)
+
+    def group_paused(self, consumer_group: str, is_paused: bool, now_ms: float) -> list[Action]:
+        """The pops of one group are held back from now on, or served again; as in `paused`."""
         if is_paused:
-            impatient = [
-                one for pool in self._state.pools for one in pool.waiting() if not one.may_wait
-            ]
+            self._state.paused_groups.add(consumer_group)
+        else:
+            self._state.paused_groups.discard(consumer_group)
+        pools = [one for one in self._state.pools if one.consumer_group == consumer_group]
+        return self._hold_back_or_wake(pools, is_paused, now_ms)
+
+    def _hold_back_or_wake(
+        self, pools: Iterable[Pool], is_paused: bool, now_ms: float
+    ) -> list[Action]:
+        if is_paused:
+            impatient = [one for pool in pools for one in pool.waiting() if not one.may_wait]
             return self._answer_all(impatient, PAUSED, now_ms)
-        for pool in self._state.pools:
+        for pool in pools:
             if pool.waiting_count:
                 self._state.dry[pool] = None
                 self._state.dirty[pool] = None
@@ -212,18 +227,20 @@ class PopBoard:
     # News of messages.
 
     def pushed(self, refs: Iterable[PartitionRef]) -> None:
-        """These partitions have new messages."""
+        """Note that these partitions have new messages."""
         for ref in refs:
             filters = {"namespace": ref.namespace, "task": ref.task}
             for pool in self._state.pools.touched_by(ref.key, **filters):
                 self._state.offer(pool, ref.partition_id)
 
     def freed(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
-        """A lease has ended and the partition has more for its group."""
+        """Note that a lease has ended and the partition has more for its group."""
         self._state.free(partition_id, key, consumer_group)
 
     def pushed_elsewhere(self, queues: Iterable[str]) -> None:
-        """These queues have news by another broker or a SQL session; `*` stands for all."""
+        """Note that these queues have news by another broker or a SQL session; `*` stands for
+        all.
+        """
         for queue in queues:
             for pool in self._state.pools if queue == "*" else self._state.pools.of_queue(queue):
                 # A pop in a call may come back from it with nothing.
@@ -232,12 +249,14 @@ class PopBoard:
                     self._state.wake(pool)
 
     def listening(self, is_listening: bool) -> None:
-        """Notifications arrive from now on, or do not any more; some may have been lost."""
+        """Note that notifications arrive from now on, or do not any more; some may have been
+        lost.
+        """
         self._state.schedule.is_listening = is_listening
         self.pushed_elsewhere(["*"])
 
     def due(self, now_ms: float) -> None:
-        """The time has come at which the board wanted to be woken."""
+        """Note that the time has come at which the board wanted to be woken."""
         for pool in self._state.schedule.take_due(now_ms):
             if pool.waiting_count or pool.claims or pool.is_used:
                 pool.is_used = False
@@ -250,39 +269,41 @@ class PopBoard:
     # What came of actions.
 
     def lost(self) -> None:
-        """A call ended without an answer: the database was away and may be another one now."""
+        """Note that a call ended without an answer: the database was away and may be another one
+        now.
+        """
         self._state.doubt()
 
     def leased(
         self, assignments: list[Assignment], grants: Iterable[PopGrant], now_ms: float
     ) -> list[Action]:
-        """A lease call has ended."""
+        """Take in the result of a lease call."""
         return self._results.leased(assignments, grants, now_ms)
 
     def lease_failed(
         self, assignments: list[Assignment], error: QueenError, now_ms: float
     ) -> list[Action]:
-        """A lease call has failed: nothing that it leased stays."""
+        """Take in a failed lease call. Nothing that it leased stays."""
         return self._results.lease_failed(assignments, error, now_ms)
 
     def fetched(self, fetch: Fetch, read: list[PopGrant], now_ms: float) -> list[Action]:
-        """A large batch was read; leases whose messages were deleted meanwhile are empty."""
+        """Take in a large batch. Leases whose messages were deleted meanwhile are empty."""
         return self._results.fetched(fetch, read, now_ms)
 
     def fetch_failed(self, fetch: Fetch, error: QueenError, now_ms: float) -> list[Action]:
-        """A large batch was not read, and its leases were handed back as far as possible."""
+        """Take in that a large batch was not read. Its leases were handed back if possible."""
         return self._results.fetch_failed(fetch, error, now_ms)
 
     def handed_back(self, pool: Pool, grants: Sequence[PopGrant]) -> list[Action]:
-        """These can be had again, by the pool they were leased for and by others."""
+        """Free partitions for the pool that they were leased for and for others."""
         return self._results.handed_back(pool, grants)
 
     def looked_up(self, look_up: LookUp, now_ms: float) -> None:
-        """All questions of a look-up are answered."""
+        """Note that all questions of a look-up are answered."""
         self._look_ups.end(look_up, now_ms)
 
     def look_up_failed(self, look_up: LookUp, error: QueenError, now_ms: float) -> list[Action]:
-        """A question of a look-up has failed."""
+        """Take in that a question of a look-up has failed."""
         return self._look_ups.fail(look_up, error, now_ms)
 
     def _answer_all(

@@ -1,8 +1,8 @@
-"""Who gets which partition: the decision engine. Pure, and changes nothing it is given.
+"""The decision engine: assigns partitions to pops. Pure, and changes nothing it is given.
 
 From the pools with news (waiting pops, and the partitions known to have work for them) comes a plan
 for one database call. The longest waiter goes first and gets the least recently served partition;
-but a partition that somebody waits for by name is for those who name it. All pools of a group draw
+but a partition that pops wait for by name is reserved for them. All pools of a group draw
 from one pot: no (partition, group) is given twice, and no partition that is in another call.
 """
 
@@ -15,12 +15,13 @@ from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.intention import Intention
 
 
 class Decision(enum.Enum):
-    """What a cycle did with a waiting pop; a skipped one goes on waiting."""
+    """The decision of a cycle about a waiting pop. A skipped one goes on waiting."""
 
     #: Its scope holds nothing for the group.
     SKIP_NO_PARTITIONS = "no_partitions"
@@ -35,7 +36,7 @@ class Decision(enum.Enum):
 
 
 class Room(NamedTuple):
-    """What fits into one call. One request always does."""
+    """The room of one call. One request always fits."""
 
     requests: int
     candidates: int
@@ -62,7 +63,7 @@ class Plan:
 
 
 def count_skipped(plan: Plan) -> dict[Decision, int]:
-    """How many pops the plan has left waiting, by reason."""
+    """Return how many pops the plan has left waiting, by reason."""
     counts: dict[Decision, int] = {}
     for pool, decision in plan.skipped:
         counts[decision] = counts.get(decision, 0) + pool.waiting_count
@@ -71,7 +72,7 @@ def count_skipped(plan: Plan) -> dict[Decision, int]:
 
 def decide(pools: Iterable[Pool], busy: Container[UUID], *, room: Room) -> Plan:
     """Plan one call for these pools; busy are the partitions in other calls."""
-    # By the longest waiter of each: whoever is cut off now is first some day.
+    # By the longest waiter of each: a pool that is cut off now is first some day.
     waited_for = sorted((one for one in pools if one.waiting_count), key=Pool.first_number)
     planner = _Planner(busy, room)
     for pool in waited_for:
@@ -83,14 +84,14 @@ def decide(pools: Iterable[Pool], busy: Container[UUID], *, room: Room) -> Plan:
 
 
 def reason_to_skip(pool: Pool) -> Decision:
-    """Why the pops of a pool got nothing, as far as the first thing in their way tells."""
+    """Return why the pops of a pool got nothing, by the first obstacle."""
     if pool.ready or pool.claims:
         if pool.is_specific:
             return Decision.SKIP_PARTITION_UNAVAILABLE
         return Decision.SKIP_LEASE_TAKEN
     if pool.held:
         why = next(iter(pool.held.values())).why
-        return Decision.SKIP_LEASE_TAKEN if why == "l" else Decision.SKIP_WINDOW_BUFFER
+        return Decision.SKIP_LEASE_TAKEN if why is HoldReason.LEASE else Decision.SKIP_WINDOW_BUFFER
     if pool.is_specific:
         return Decision.SKIP_PARTITION_UNAVAILABLE
     return Decision.SKIP_NO_PARTITIONS
@@ -120,7 +121,7 @@ class _Planner:
             self.plan.skipped.append((pool, reason_to_skip(pool)))
 
     def _serve(self, pool: Pool) -> bool:
-        """Whether the pool has pops left for which there is nothing to try."""
+        """Return whether the pool has pops left for which there is nothing to try."""
         taken = self._taken.setdefault(pool.consumer_group, set())
         reserved = () if pool.is_specific else self._reserved.get(pool.consumer_group, ())
         free = (

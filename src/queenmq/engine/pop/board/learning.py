@@ -1,4 +1,4 @@
-"""What a lease call teaches of the partitions that it tried. Pure: no clock, no I/O."""
+"""Learns from a lease call about the partitions that it tried. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
+from queenmq.engine.outcomes import HoldReason, PopOutcome
 from queenmq.engine.pop.board.decision import Assignment
 from queenmq.engine.requests import PopGrant
 
@@ -13,13 +14,19 @@ from queenmq.engine.requests import PopGrant
 TRIES_MAX = 5
 
 #: Outcomes of a candidate that say why its messages must wait.
-_WAITS = {"held": "l", "retry": "w", "window": "w", "delayed": "w", "blocked": "b"}
+_WAITS = {
+    PopOutcome.HELD: HoldReason.LEASE,
+    PopOutcome.RETRY: HoldReason.TIME,
+    PopOutcome.WINDOW: HoldReason.TIME,
+    PopOutcome.DELAYED: HoldReason.TIME,
+    PopOutcome.BLOCKED: HoldReason.BLOCKED,
+}
 #: Outcomes of a candidate that gave messages.
-_HAD = {"granted", "leased"}
+_HAD = (PopOutcome.GRANTED, PopOutcome.LEASED)
 
 
 class Lesson(NamedTuple):
-    """What the board has to do beside the changes of the pool."""
+    """The follow-up for the board beside the changes of the pool."""
 
     #: False: the partition that the scope names may be gone.
     is_known: bool
@@ -53,29 +60,29 @@ def learn_from_call(
 def _learn_one(assignment: Assignment, one: PopGrant, tick: int) -> None:
     intention, pool, _, seen_tick = assignment
     partition_id = one.partition_id
-    if one.outcome in ("again", "spare"):
+    if one.outcome in (PopOutcome.AGAIN, PopOutcome.SPARE):
         pool.mark_ready(partition_id)
     elif one.outcome in _WAITS:
         pool.hold(partition_id, _WAITS[one.outcome], tick)
-    elif one.outcome != "none" and not intention.request.is_auto_ack:
-        pool.hold(partition_id, "l", tick)
+    elif one.outcome is not PopOutcome.NONE and not intention.request.is_auto_ack:
+        pool.hold(partition_id, HoldReason.LEASE, tick)
     elif one.has_more:
         pool.mark_ready(partition_id)
     elif pool.resolved_tick != seen_tick and partition_id not in pool.ready:
         # A look-up ended meanwhile; it may have seen more than this call.
-        pool.hold(partition_id, "w", tick)
+        pool.hold(partition_id, HoldReason.TIME, tick)
 
 
 def _try_again(assignment: Assignment, partition_id: UUID, tick: int) -> bool:
-    """No answer: another session had the row locked just then, or the partition is gone."""
+    """Handle a missing answer: another session had the row locked, or the partition is gone."""
     intention, pool, _, _ = assignment
     intention.tries += 1
     if intention.tries >= TRIES_MAX:
         intention.tries = 0
-        pool.hold(partition_id, "w", tick)
+        pool.hold(partition_id, HoldReason.TIME, tick)
     elif pool.is_specific:
         pool.doubt()
-        pool.unsettle(tick)
+        pool.require_look_up(tick)
         return False
     else:
         pool.mark_ready(partition_id)

@@ -1,9 +1,10 @@
-"""What lease calls bring, and what becomes of their pops. Pure: no clock, no I/O."""
+"""Takes in the results of lease calls and finishes their pops. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from queenmq.engine.outcomes import PopOutcome
 from queenmq.engine.pop.board.actions import Action, Announce, Fetch, Forget, HandBack
 from queenmq.engine.pop.board.decision import Assignment
 from queenmq.engine.pop.board.learning import learn_from_call
@@ -27,7 +28,7 @@ class LeaseResults:
     def leased(
         self, assignments: list[Assignment], grants: Iterable[PopGrant], now_ms: float
     ) -> list[Action]:
-        """A lease call has ended."""
+        """Take in the result of a lease call."""
         self.end(assignments)
         answers: dict[int, list[PopGrant]] = {}
         for grant in grants:
@@ -40,7 +41,7 @@ class LeaseResults:
     def lease_failed(
         self, assignments: list[Assignment], error: QueenError, now_ms: float
     ) -> list[Action]:
-        """A lease call has failed: nothing that it leased stays."""
+        """Take in a failed lease call. Nothing that it leased stays."""
         self.end(assignments)
         actions: list[Action] = []
         for assignment in assignments:
@@ -48,7 +49,7 @@ class LeaseResults:
         return actions
 
     def end(self, assignments: Iterable[Assignment]) -> None:
-        """The partitions are free and everybody concerned has news."""
+        """Note that the partitions are free and everybody concerned has news."""
         for intention, pool, partition_ids, _ in assignments:
             pool.claims.discard(intention.number)
             self._state.claiming.difference_update(partition_ids)
@@ -62,8 +63,8 @@ class LeaseResults:
         intention, pool, *_ = assignment
         yield from self.learn(assignment, answers, now_ms)
         intention.broken_calls = 0
-        granted = [one for one in answers if one.outcome == "granted"]
-        leased = [one for one in answers if one.outcome == "leased"]
+        granted = [one for one in answers if one.outcome is PopOutcome.GRANTED]
+        leased = [one for one in answers if one.outcome is PopOutcome.LEASED]
         if intention.state is PopState.ABANDONED:
             event = PopEvent.GRANTED if granted or leased else PopEvent.REFUSED
             yield from self._abandon(intention, pool, event, [*granted, *leased], now_ms)
@@ -79,7 +80,7 @@ class LeaseResults:
                     if one.has_more:
                         self._state.free(one.partition_id, _key_of(one), pool.consumer_group)
         else:
-            outcome = answers[-1].outcome if answers else "busy"
+            outcome = answers[-1].outcome if answers else PopOutcome.BUSY
             yield from self._refuse(intention, pool, outcome, now_ms)
 
     def learn(
@@ -103,7 +104,7 @@ class LeaseResults:
         if intention.is_expired or self._state.is_closing:
             answer = PopAnswer((), outcome, is_timeout=True)
             return self._state.finish(intention, PopEvent.DRY, answer, now_ms)
-        if self._state.is_paused and not intention.may_wait:
+        if self._state.holds_back(pool.consumer_group) and not intention.may_wait:
             return self._state.finish(intention, PopEvent.DRY, PAUSED, now_ms)
         pool.add(intention)
         self._state.dirty[pool] = None
@@ -113,9 +114,10 @@ class LeaseResults:
         self, intention: Intention, pool: Pool, error: QueenError, now_ms: float
     ) -> list[Action]:
         """Try once more alone; then who may wait waits: the database may come back in time."""
-        # What was to be tried is in no list any more; nobody may be sent away before a look-up.
+        # What was to be tried is in no list any more; no pop may be answered empty before a
+        # look-up.
         pool.doubt()
-        pool.unsettle(self._state.tick)
+        pool.require_look_up(self._state.tick)
         self._state.dirty[pool] = None
         intention.broken_calls += 1
         is_hopeless = isinstance(error, StorageFault) or (
@@ -128,7 +130,7 @@ class LeaseResults:
             return self._state.finish(intention, PopEvent.ERROR, error, now_ms)
         else:
             intention.move(PopEvent.BROKEN, now_ms)
-            if self._state.is_paused and not intention.may_wait:
+            if self._state.holds_back(pool.consumer_group) and not intention.may_wait:
                 return self._state.finish(intention, PopEvent.DRY, PAUSED, now_ms)
             pool.add(intention)
         return []
@@ -136,7 +138,7 @@ class LeaseResults:
     # Large batches are read apart.
 
     def fetched(self, fetch: Fetch, read: list[PopGrant], now_ms: float) -> list[Action]:
-        """A large batch was read; leases whose messages were deleted meanwhile are empty."""
+        """Take in a large batch. Leases whose messages were deleted meanwhile are empty."""
         intention, pool, granted, _ = fetch
         pool.reads -= 1
         granted = [*granted, *(one for one in read if one.message_count)]
@@ -147,7 +149,7 @@ class LeaseResults:
         return self._refuse(intention, pool, "again", now_ms)
 
     def fetch_failed(self, fetch: Fetch, error: QueenError, now_ms: float) -> list[Action]:
-        """A large batch was not read, and its leases were handed back as far as possible."""
+        """Take in that a large batch was not read. Its leases were handed back if possible."""
         fetch.pool.reads -= 1
         return self._break(fetch.intention, fetch.pool, error, now_ms)
 
@@ -159,13 +161,13 @@ class LeaseResults:
         granted: list[PopGrant],
         now_ms: float,
     ) -> list[Action]:
-        """The caller has left during the call."""
+        """Finish a pop whose caller left during the call."""
         intention.move(event, now_ms)
         is_leased = granted and not intention.request.is_auto_ack
         return [HandBack(pool, granted)] if is_leased else []
 
     def handed_back(self, pool: Pool, grants: Sequence[PopGrant]) -> list[Action]:
-        """These can be had again, by the pool they were leased for and by others."""
+        """Free partitions for the pool that they were leased for and for others."""
         for one in grants:
             self._state.add_ready(pool, one.partition_id)
             if one.queue_name:

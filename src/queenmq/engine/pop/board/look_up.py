@@ -73,13 +73,13 @@ class Listener(Protocol):
     """The board, as a look-up sees it."""
 
     def rest(self, pool: Pool) -> None:
-        """There is nothing for the pool now."""
+        """Note that the pool has nothing now."""
 
     def note_learnt(self, pool: Pool, due_at_ms: float | None) -> None:
-        """The pool has learnt something, and perhaps when its next message is due."""
+        """Note that the pool has learnt something, and perhaps when its next message is due."""
 
     def put_first(self, pools: Iterable[Pool]) -> None:
-        """Time ran out before these pools; they come first in the next look-up."""
+        """Time ran out before these pools. They come first in the next look-up."""
 
 
 class LookUp:
@@ -110,7 +110,7 @@ class LookUp:
         began = [
             intention
             for pool in self.pools
-            for intention in pool.unsettled()
+            for intention in pool.not_looked_up()
             if intention.state is PopState.PENDING
         ]
         for intention in began:
@@ -169,7 +169,7 @@ class LookUp:
                     if pool.doubts == doubts[pool]:
                         pool.horizon = news.horizon
                     self._listener.rest(pool)
-        self._metrics.checked(len(pools), len(concerned))
+        self._metrics.note_check(len(pools), len(concerned))
         return concerned
 
     def _is_quiet(self, pool: Pool) -> bool:
@@ -178,7 +178,7 @@ class LookUp:
             and pool.poll_ms >= _QUIET_MS
             and not pool.is_woken
             and pool.misses < _MISSES_MAX
-            and pool.is_settled()
+            and pool.is_exhausted()
         )
 
     def _with_work(self, pools: list[Pool]) -> Generator[Question, Reply, set[Pool]]:
@@ -187,7 +187,7 @@ class LookUp:
             return set()
         reply = yield HasPending([self._ask(pool) for pool in pools])
         hits = {pool for pool, has_work in zip(pools, reply.value, strict=True) if has_work}
-        self._metrics.checked(len(pools), len(hits))
+        self._metrics.note_check(len(pools), len(hits))
         for pool in pools:
             if pool not in hits:
                 pool.misses += 1
@@ -219,13 +219,13 @@ class LookUp:
                 pool.learn_page(page, tick=self._tick)
                 self._learnt(pool, page.next_due_ms, reply)
                 took_ms = reply.now_ms - reply.asked_at_ms
-                self._metrics.looked_up(1, len(page.partition_ids), took_ms=took_ms)
+                self._metrics.note_look_up(1, len(page.partition_ids), took_ms=took_ms)
         self._listener.put_first(unreached)
         return [pool for pool in pools if pool not in done and pool not in unreached]
 
     def _search(self, pools: list[Pool]) -> Generator[Question, Reply, None]:
         asks = [self._ask(pool) for pool in pools]
-        told = [(tuple(pool.held), pool.doubts) for pool in pools]
+        sent = [(tuple(pool.held), pool.doubts) for pool in pools]
         for pool in pools:
             # What becomes known from now on counts beside the answer.
             pool.due_at_ms = None
@@ -234,9 +234,9 @@ class LookUp:
         reached = [result for result in reply.value if result is not None]
         found = sum(len(result.partition_ids) for result in reached)
         took_ms = reply.now_ms - reply.asked_at_ms
-        self._metrics.looked_up(len(reached), found, took_ms=took_ms)
+        self._metrics.note_look_up(len(reached), found, took_ms=took_ms)
         unreached: list[Pool] = []
-        for pool, ask, (held, doubts), result in zip(pools, asks, told, reply.value, strict=True):
+        for pool, ask, (held, doubts), result in zip(pools, asks, sent, reply.value, strict=True):
             if result is None:
                 unreached.append(pool)
                 continue
@@ -246,7 +246,7 @@ class LookUp:
                 pool.full_at_ms = reply.asked_at_ms
             self._learnt(pool, result.next_due_ms, reply)
         if unreached:
-            self._metrics.ran_out()
+            self._metrics.note_timeout()
         self._listener.put_first(unreached)
 
     def _learnt(self, pool: Pool, next_due_ms: float | None, reply: Reply) -> None:
@@ -256,7 +256,7 @@ class LookUp:
 
 
 def concerns(pool: Pool, news: News) -> bool:
-    """Whether something new in its queue may have brought work to this pool."""
+    """Return whether something new in its queue may have brought work to this pool."""
     if news.is_changed or not pool.is_specific:
         return news.is_changed or bool(news.partition_names)
     return pool.scope.partition in news.partition_names

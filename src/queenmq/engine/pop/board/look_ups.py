@@ -50,19 +50,19 @@ class LookUps:
         return pools
 
     def cover(self, pool: Pool) -> bool:
-        """Whether the look-up on its way began after the newest pop of this pool came."""
+        """Return whether the look-up on its way began after the newest pop of this pool came."""
         current = self._current
         return (
             current is not None and pool in current.members and pool.newest_tick < self._state.tick
         )
 
     def end(self, look_up: LookUp, now_ms: float) -> None:
-        """All questions are answered."""
+        """Note that all questions are answered."""
         look_up.end(now_ms)
         self._current = None
 
     def fail(self, look_up: LookUp, error: QueenError, now_ms: float) -> list[Action]:
-        """A question has failed."""
+        """Take in that a question has failed."""
         self.end(look_up, now_ms)
         self._state.doubt()
         if isinstance(error, StorageRejected) and len(look_up.pools) > 1:
@@ -87,12 +87,12 @@ class LookUps:
     # What a look-up reports.
 
     def rest(self, pool: Pool) -> None:
-        """A look-up found nothing for the pool: it waits for its next turn."""
+        """Note that a look-up found nothing for the pool: it waits for its next turn."""
         self._state.schedule.back_off(pool)
         self._state.dirty[pool] = None
 
     def note_learnt(self, pool: Pool, due_at_ms: float | None) -> None:
-        """A look-up has written into the pool what it found."""
+        """Note that a look-up has written into the pool what it found."""
         if due_at_ms is not None:
             self._state.note_due(pool, due_at_ms)
         if not pool.ready:
@@ -100,5 +100,5 @@ class LookUps:
         self._state.dirty[pool] = None
 
     def put_first(self, pools: Iterable[Pool]) -> None:
-        """A look-up ran out of time before these pools."""
+        """Put these pools first, because a look-up ran out of time before them."""
         self._state.dry = {**dict.fromkeys(pools), **self._state.dry}

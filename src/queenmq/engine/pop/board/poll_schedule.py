@@ -1,4 +1,4 @@
-"""When to look again at pools that nothing has woken. Pure: times come in as arguments.
+"""Schedules the polls of pools that nothing has woken. Pure: times come in as arguments.
 
 A pool is polled at growing intervals. Its times are rounded down to a common grid, half as wide as
 the interval at most, so that pools which wait equally long are looked up together, in one query.
@@ -30,18 +30,18 @@ class PollSchedule:
         self._heap: list[tuple[float, int, Pool]] = []
 
     def back_off(self, pool: Pool) -> None:
-        """A look-up found nothing to try."""
+        """Poll later, because a look-up found nothing to try."""
         max_ms = self._listening_ms if self.is_listening else self._max_ms
         pool.poll_ms = min(max(2 * pool.poll_ms, self._min_ms), max_ms)
 
     def reset(self, pool: Pool) -> None:
-        """There is news."""
+        """Poll soon again, because there is news."""
         pool.poll_ms = self._min_ms
 
     def add(self, pool: Pool, now_ms: float, *, is_busy: bool = False) -> None:
         """Poll the pool after its interval, or when the first of its partitions is due.
 
-        A busy pool has work and is polled only for what nobody announces.
+        A busy pool has work and is polled only for what no event announces.
         """
         interval_ms = self._max_ms if is_busy else max(pool.poll_ms, self._min_ms)
         at_ms = _on_grid(now_ms + interval_ms, max(self._min_ms, interval_ms / 2), now_ms)
@@ -52,13 +52,13 @@ class PollSchedule:
             heapq.heappush(self._heap, (at_ms, next(_numbers), pool))
 
     def next_at_ms(self) -> float | None:
-        """The next time at which there is something to do."""
+        """Return the next time at which there is something to do."""
         while self._heap and self._heap[0][2].poll_at_ms != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now_ms: float) -> list[Pool]:
-        """The pools whose time has come, in that order."""
+        """Return the pools whose time has come, in that order."""
         due = []
         while (at_ms := self.next_at_ms()) is not None and at_ms <= now_ms:
             pool = heapq.heappop(self._heap)[2]
@@ -70,6 +70,6 @@ class PollSchedule:
 
 
 def _on_grid(at_ms: float, width_ms: float, now_ms: float) -> float:
-    """The last point of the grid up to this time; the next one when that is over."""
+    """Return the last point of the grid up to this time; the next one when that is over."""
     point = math.floor(at_ms / width_ms) * width_ms
     return point if point > now_ms else point + width_ms

@@ -1,4 +1,4 @@
-"""What waits where, and which partitions have work. Pure: no clock, no I/O.
+"""A pool: waiting pops of one place, and its known partitions. Pure: no clock, no I/O.
 
 A pool joins the pops of one consumer group that look in the same place (a Scope) with what is known
 of that place: the partitions to try, and those whose messages must wait. Pushes, acks and look-ups
@@ -21,6 +21,7 @@ from itertools import takewhile
 from typing import NamedTuple
 from uuid import UUID
 
+from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.requests import Page, Resolved, Scope
 
@@ -36,9 +37,9 @@ PRUNE_MIN = 1_000
 
 
 class Held(NamedTuple):
-    """A partition whose messages must wait. why: l lease, w retry, window or delay, b blocked."""
+    """A partition whose messages must wait."""
 
-    why: str
+    why: HoldReason
     #: The look-up that was the newest when this was learnt.
     tick: int
 
@@ -69,9 +70,9 @@ class Pool:
         "prune_at",
         "reads",
         "ready",
+        "required_tick",
         "resolved_tick",
         "scope",
-        "unsettled_tick",
     )
 
     def __init__(self, scope: Scope, consumer_group: str) -> None:
@@ -111,7 +112,7 @@ class Pool:
         self.impatient = 0
         self.newest_tick = -1
         #: Look-ups up to this one count for nothing.
-        self.unsettled_tick = -1
+        self.required_tick = -1
         self._waiting: dict[int, Intention] = {}
         self._is_in_order = True
 
@@ -130,7 +131,7 @@ class Pool:
         return len(self._waiting)
 
     def add(self, intention: Intention) -> None:
-        """The pop waits here, at the place its arrival gives it."""
+        """Note that the pop waits here, at the place its arrival gives it."""
         if self._waiting and next(reversed(self._waiting)) > intention.number:
             self._is_in_order = False
         self._waiting[intention.number] = intention
@@ -139,23 +140,23 @@ class Pool:
         self.impatient += intention.request.wait_ms is None
 
     def remove(self, intention: Intention) -> None:
-        """The pop has been given partitions to try, or an answer."""
+        """Note that the pop has been given partitions to try, or an answer."""
         del self._waiting[intention.number]
         self.impatient -= intention.request.wait_ms is None
 
     def waiting(self) -> Collection[Intention]:
-        """All waiting pops, longest first. Copy before changing the row."""
+        """Return all waiting pops, longest first. Copy before changing the row."""
         if not self._is_in_order:
             self._waiting = dict(sorted(self._waiting.items()))
             self._is_in_order = True
         return self._waiting.values()
 
     def first_number(self) -> int:
-        """The place of the longest waiter in the row of all pops of the broker."""
+        """Return the place of the longest waiter in the row of all pops of the broker."""
         return next(iter(self.waiting())).number
 
-    def unsettled(self) -> list[Intention]:
-        """The pops that came after the start of the last look-up."""
+    def not_looked_up(self) -> list[Intention]:
+        """Return the pops that came after the start of the last look-up."""
         if self.newest_tick < self.resolved_tick:
             return []
         self.waiting()
@@ -165,15 +166,15 @@ class Pool:
     # What is known of the partitions.
 
     def mark_ready(self, partition_id: UUID) -> None:
-        """The partition may have work; one that is already in the row keeps its place."""
+        """Mark the partition as worth a try. One that is already ready keeps its place."""
         if len(self.ready) < READY_MAX or partition_id in self.ready:
             self.held.pop(partition_id, None)
             self.ready[partition_id] = None
         else:
             self.doubt()
 
-    def hold(self, partition_id: UUID, why: str, tick: int) -> None:
-        """The partition has messages that cannot be had now."""
+    def hold(self, partition_id: UUID, why: HoldReason, tick: int) -> None:
+        """Hold the partition, because its messages must wait."""
         if len(self.held) < HELD_MAX:
             self.held[partition_id] = Held(why, tick)
         else:
@@ -181,28 +182,30 @@ class Pool:
             self.doubt()
 
     def doubt(self) -> None:
-        """Something may be missing: the next look-up has to search the whole scope."""
+        """Search the whole scope with the next look-up, because something may be missing."""
         self.horizon = None
         self.doubts += 1
 
-    def unsettle(self, tick: int) -> None:
-        """Nobody may be sent away before a look-up that begins after this tick."""
+    def require_look_up(self, tick: int) -> None:
+        """Answer no pop empty before a look-up that begins after this tick."""
         self.newest_tick = max(self.newest_tick, tick)
         self.resolved_tick = min(self.resolved_tick, tick)
-        self.unsettled_tick = tick
+        self.required_tick = tick
 
     def free_ready(self, busy: Container[UUID], taken: Container[UUID]) -> Iterator[UUID]:
-        """Partitions to try, in turn; busy ones are in calls, taken ones have been given away."""
+        """Yield partitions to try, in turn; busy ones are in calls, taken ones have been given
+        away.
+        """
         for partition_id in self.ready:
             if partition_id not in busy and partition_id not in taken:
                 yield partition_id
 
     def hold_ready(self, tick: int) -> None:
-        """Only a look-up knows in which order these are to be tried now."""
+        """Hold all ready partitions until a look-up gives their new order."""
         for partition_id in self.ready:
-            self.hold(partition_id, "w", tick)
+            self.hold(partition_id, HoldReason.TIME, tick)
         self.ready.clear()
-        self.unsettle(tick)
+        self.require_look_up(tick)
 
     def learn(
         self,
@@ -220,7 +223,7 @@ class Pool:
         self.horizon = result.horizon if result.is_complete and doubts == self.doubts else None
         self.is_found = result.is_found
         self.after = _START if is_cut and self.scope.queue is not None else None
-        # With more to come, nobody is sent away; unless nothing of all that can be had.
+        # With more to come, no pop is answered empty, unless none of it can be had.
         if is_cut and self.cuts < CUTS_MAX:
             self.cuts += 1
         else:
@@ -238,7 +241,9 @@ class Pool:
         self.prune_at = max(PRUNE_MIN, 2 * len(self.held))
 
     def learn_page(self, page: Page, *, tick: int) -> None:
-        """Take in a filled page. It sends nobody away, as it says nothing of the other ones."""
+        """Take in a filled page. No pop is answered empty by it, because it says nothing of other
+        partitions.
+        """
         self.after = page.last_id
         for partition_id, why in zip(page.held_ids, page.held_whys, strict=True):
             if partition_id not in self.ready:
@@ -247,29 +252,31 @@ class Pool:
             self.mark_ready(partition_id)
 
     def is_calm(self) -> bool:
-        """Whether nothing but news of its queue can bring it work: all that was there is done."""
+        """Return whether nothing but news of its queue can bring it work: all that was there is
+        done.
+        """
         return (
             self.horizon is not None
             and self.scope.queue is not None
             and not self.held
-            and self.is_settled()
+            and self.is_exhausted()
         )
 
-    def is_settled(self) -> bool:
-        """Whether everything pushed before the newest pop came has been looked at and tried."""
+    def is_exhausted(self) -> bool:
+        """Return whether everything pushed before the newest pop has been looked up and tried."""
         return self.is_looked_up() and not self.ready and not self.claims
 
     def is_looked_up(self) -> bool:
-        """Whether a look-up that began after the newest pop came has ended."""
+        """Return whether a look-up that began after the newest pop came has ended."""
         return self.resolved_tick > self.newest_tick
 
-    def settled(self) -> list[Intention]:
-        """The pops that need not wait any longer to know that there is nothing for them.
+    def find_answerable(self) -> list[Intention]:
+        """Return the pops that can be answered empty now.
 
         A call that was on its way when the pop came, or came back, may leave something for it; so
         may one for a pop that came before. All others got only what was left.
         """
-        if self.ready or self.resolved_tick <= self.unsettled_tick:
+        if self.ready or self.resolved_tick <= self.required_tick:
             return []
         oldest = min(self.claims, default=None)
         return [

@@ -24,7 +24,7 @@ class PoolIndex:
         return len(self._pools)
 
     def get_or_add(self, scope: Scope, consumer_group: str) -> Pool:
-        """The pool of a scope and group."""
+        """Return the pool of a scope and group."""
         pool = self._pools.get((scope, consumer_group))
         if pool is None:
             pool = self._pools[scope, consumer_group] = Pool(scope, consumer_group)
@@ -32,7 +32,7 @@ class PoolIndex:
         return pool
 
     def remove(self, pool: Pool) -> None:
-        """Forget a pool in which nobody waits."""
+        """Forget a pool without waiting pops."""
         del self._pools[pool.key]
         home = self._home(pool)
         del home[pool]
@@ -44,7 +44,7 @@ class PoolIndex:
                 del self._by_partition[scope.partition_key]
 
     def remove_idle(self) -> None:
-        """Forget the pools that nobody uses right now."""
+        """Forget the pools that are not in use."""
         for pool in self:
             if not (pool.waiting_count or pool.claims or pool.reads):
                 self.remove(pool)
@@ -58,7 +58,9 @@ class PoolIndex:
         return self._by_partition.setdefault(scope.partition_key, {})
 
     def touched_by(self, key: PartitionKey, *, namespace: str, task: str) -> Iterator[Pool]:
-        """The pools in which this partition may be served; those that ask for it by name first."""
+        """Yield the pools in which this partition may be served; those that ask for it by name
+        first.
+        """
         yield from self._by_partition.get(key, ())
         yield from self._by_queue.get(key.queue, ())
         for pool in self._by_filter:
@@ -67,7 +69,9 @@ class PoolIndex:
                 yield pool
 
     def of_queue(self, queue: str) -> Iterator[Pool]:
-        """The pools that look at this queue or at one of its partitions by name, or by a filter."""
+        """Yield the pools that look at this queue or at one of its partitions by name, or by a
+        filter.
+        """
         yield from self._by_queue.get(queue, ())
         for key, pools in self._by_partition.items():
             if key.queue == queue:

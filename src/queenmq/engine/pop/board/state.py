@@ -15,7 +15,7 @@ from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.requests import PartitionKey, PartitionRef, PopRequest
 from queenmq.errors import QueenError
 
-#: Pools kept for callers that may come back; more are dropped when nobody waits in them.
+#: Pools kept for callers that may come back; more are dropped once no pop waits in them.
 POOLS_MAX = 5_000
 
 
@@ -50,7 +50,21 @@ class BoardState:
         #: Look-ups begun so far.
         self.tick = 0
         self.is_paused = False
+        self.paused_groups: set[str] = set()
         self.is_closing = False
+
+    def holds_back(self, consumer_group: str) -> bool:
+        """Whether pops of this group are paused, alone or with all others."""
+        return self.is_paused or consumer_group in self.paused_groups
+
+    def drop_paused(self) -> None:
+        """Forget the news of paused groups; a group that goes on is looked up anew."""
+        for pools in (self.dirty, self.dry):
+            for pool in [one for one in pools if one.consumer_group in self.paused_groups]:
+                del pools[pool]
+        self.dry_alone = [
+            one for one in self.dry_alone if one.consumer_group not in self.paused_groups
+        ]
 
     def pool_of(self, request: PopRequest) -> Pool:
         """Find the pool of a request, or make it."""
@@ -81,7 +95,7 @@ class BoardState:
         return pool.waiting_count > 0
 
     def wake(self, pool: Pool) -> None:
-        """Something may have happened in the place of this pool."""
+        """Wake a pool, because something may have happened in its place."""
         pool.is_woken = True
         self.schedule.reset(pool)
 
@@ -99,6 +113,8 @@ class BoardState:
         self.due[pool] = None
 
     def doubt(self) -> None:
-        """The database was away and may be another one now: no horizon counts any more."""
+        """Note that the database was away and may be another one now: no horizon counts any
+        more.
+        """
         for pool in self.pools:
             pool.doubt()

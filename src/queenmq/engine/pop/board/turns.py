@@ -15,7 +15,7 @@ from queenmq.engine.pop.machine import PopEvent
 
 
 class Turns:
-    """Plans calls, and settles the pools that have nothing to try."""
+    """Plans calls, and resolves the pools that have nothing to try."""
 
     def __init__(self, state: BoardState, look_ups: LookUps, room: Room) -> None:
         self._state = state
@@ -28,17 +28,19 @@ class Turns:
         """Work off the news, with as many calls as there are free slots."""
         if self._state.is_paused:
             return []
+        if self._state.paused_groups:
+            self._state.drop_paused()
         actions: list[Action] = []
         while self._state.dirty and free_slots:
             plan = self.plan(now_ms)
             for pool, _ in plan.skipped:
-                actions += self._settle(pool, now_ms)
+                actions += self._resolve_pool(pool, now_ms)
             if not plan.assignments:
                 break
             actions.append(Lease(plan.assignments))
             free_slots -= 1
         if self._state.dirty:
-            actions += self._settle_without_slot(now_ms)
+            actions += self._resolve_idle_pools(now_ms)
         if look_up := self._look_ups.begin(now_ms):
             actions.append(StartLookUp(look_up))
         actions += self._wake_up_call(now_ms)
@@ -56,12 +58,12 @@ class Turns:
         for pool, _ in plan.skipped:
             if pool.ready or pool.claims:
                 self._state.on_calls[pool] = None
-        self._state.metrics.planned(plan)
-        self._state.metrics.doubled(self.double_assignments - doubles)
+        self._state.metrics.note_plan(plan)
+        self._state.metrics.note_doubles(self.double_assignments - doubles)
         return plan
 
     def _is_single(self, assignment: Assignment, fresh: set[tuple[UUID, str]]) -> bool:
-        """The last check of what must never happen: two pops that try the same at once."""
+        """Return the last check of what must never happen: two pops that try the same at once."""
         group = assignment.pool.consumer_group
         pairs = {(partition_id, group) for partition_id in assignment.partition_ids}
         if pairs & fresh or not self._state.claiming.isdisjoint(assignment.partition_ids):
@@ -80,12 +82,12 @@ class Turns:
             del pool.ready[partition_id]
         self._state.claiming.update(partition_ids)
 
-    def _settle(self, pool: Pool, now_ms: float) -> list[Action]:
-        """There is nothing to try now: look up, answer or park those who wait."""
+    def _resolve_pool(self, pool: Pool, now_ms: float) -> list[Action]:
+        """Look up, answer or park the waiting pops of a pool that has nothing to try."""
         if not (pool.ready or pool.is_looked_up() or self._look_ups.cover(pool)):
             self._state.dry[pool] = None
         actions: list[Action] = []
-        for intention in pool.settled() if pool.impatient else ():
+        for intention in pool.find_answerable() if pool.impatient else ():
             pool.remove(intention)
             reason = intention.last_outcome if pool.is_found else "partition_not_found"
             actions += self._state.finish(intention, PopEvent.DRY, PopAnswer((), reason), now_ms)
@@ -93,13 +95,13 @@ class Turns:
             self._state.schedule.add(pool, now_ms, is_busy=bool(pool.ready or pool.claims))
         return actions
 
-    def _settle_without_slot(self, now_ms: float) -> list[Action]:
-        """Who has nothing to try needs no slot to be looked up or sent away."""
+    def _resolve_idle_pools(self, now_ms: float) -> list[Action]:
+        """Resolve pools that have nothing to try. They need no slot."""
         actions: list[Action] = []
         for pool in [one for one in self._state.dirty if not one.ready]:
             del self._state.dirty[pool]
             if pool.waiting_count:
-                actions += self._settle(pool, now_ms)
+                actions += self._resolve_pool(pool, now_ms)
         return actions
 
     def _wake_up_call(self, now_ms: float) -> Iterator[Action]:

@@ -16,7 +16,7 @@ from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso_or_none, parse_span
 from queenmq.server.routing.spec import route
-from queenmq.storage.stores.audit import AuditFilter, AuditStore
+from queenmq.storage.stores.access.audit import AuditFilter, AuditStore
 
 #: Of a request that names no time.
 _RANGE = timedelta(days=7)
@@ -35,7 +35,7 @@ class AuditRoutes:
         query={"who": str, "action": str, "from": str, "to": str, **PAGE},
     )
     async def list(self, request: Request) -> Response:
-        """A page of actions, newest first."""
+        """Return a page of actions, newest first."""
         query = parse_query(request.scope["query_string"])
         # A minute more: the database's clock may be ahead of ours.
         span = parse_span(query, default=_RANGE, ahead=timedelta(minutes=1))

@@ -27,7 +27,7 @@ from queenmq.server.auth.gate import Gate
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.times import iso_or_none
 from queenmq.server.routing.spec import route
-from queenmq.storage.stores.tokens import NewToken, TokenStore
+from queenmq.storage.stores.access.tokens import NewToken, TokenStore
 
 #: The end of the year 9999, the last that a time can show.
 _LAST_S = 253_402_300_799

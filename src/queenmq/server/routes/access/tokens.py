@@ -18,13 +18,13 @@ from queenmq.errors import Forbidden, InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.gate import Gate
-from queenmq.server.requests.checks import check_name, check_text, check_uuid, shown
+from queenmq.server.requests.checks import check_name, check_text, check_uuid, quote
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_boolean, parse_query
 from queenmq.server.requests.times import iso_or_none
 from queenmq.server.routing.spec import route
-from queenmq.storage.stores.tokens import NewToken as TokenRow
-from queenmq.storage.stores.tokens import TokenStore
+from queenmq.storage.stores.access.tokens import NewToken as TokenRow
+from queenmq.storage.stores.access.tokens import TokenStore
 
 _NAME_MAX = 255
 _DAYS_MAX = 36_500
@@ -49,7 +49,7 @@ class TokenRoutes:
 
     @route("GET", "/api/v1/tokens", wire.TokenList, query={"sessions": bool, **PAGE})
     async def list(self, request: Request) -> Response:
-        """A page of tokens, newest first."""
+        """Return a page of tokens, newest first."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query)
         rows = await self._store.list(
@@ -84,11 +84,11 @@ def check_verbs_given(identity: Identity, verbs: Sequence[str] | None) -> None:
 def make_row(body: wire.TokenRequest, secret: str, created_by: str | None) -> TokenRow:
     """Return the row of a new token, every value checked."""
     if body.role not in ROLES:
-        raise InvalidRequest(f"role {shown(body.role)} is unknown; use one of {', '.join(ROLES)}")
+        raise InvalidRequest(f"role {quote(body.role)} is unknown; use one of {', '.join(ROLES)}")
     words = [verb.value for verb in Verb]
     for verb in body.verbs or ():
         if verb not in words:
-            raise InvalidRequest(f"verb {shown(verb)} is unknown; use some of {', '.join(words)}")
+            raise InvalidRequest(f"verb {quote(verb)} is unknown; use some of {', '.join(words)}")
     if body.verbs is not None and not body.verbs:
         raise InvalidRequest("verbs is empty; name at least one, or leave it out")
     try:

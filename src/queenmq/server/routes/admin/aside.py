@@ -23,7 +23,7 @@ _OPERATIONS_MAX = 10_000
 
 
 class AsideRoutes:
-    """Reads, and one order to retry whatever was given up. `on_retry` is told of the latter."""
+    """Routes of set-aside pushes. `on_retry` is called when they are retried."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class AsideRoutes:
 
     @route("GET", "/api/v1/operations/aside", wire.AsideList, query=PAGE)
     async def list(self, request: Request) -> Response:
-        """A page of what was set aside, oldest first."""
+        """Return a page of what was set aside, oldest first."""
         page = parse_page(parse_query(request.scope["query_string"]))
         found = await self._journal.list_aside(limit=page.limit, offset=page.offset)
         stats = self._spool_stats()

@@ -13,36 +13,43 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.auth.decision import check_queue
 from queenmq.clock import utc_now
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.errors import InvalidRequest
+from queenmq.server.answers.opening import Opener
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
-from queenmq.server.requests.checks import check_text, shown
+from queenmq.server.requests.checks import check_text, quote
+from queenmq.server.requests.letter_retries import LetterRetries
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query, parse_time
 from queenmq.server.requests.times import iso
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
-from queenmq.storage.stores.dead_letters import LetterFilter, LetterStore
+from queenmq.storage.stores.dead_letters import DeadLetterFilter, DeadLetterStore
 
 _RETRY_MAX = 1_000
 _PURGE_MAX = 10_000
 _PURGE_DEFAULT = 1_000
 _AGE_MAX_S = 2**31 - 1
-_FILTER: dict[str, Any] = {"queue": str, "consumerGroup": str, "partition": str}
+_FILTER: dict[str, Any] = {"queue": str, "consumerGroup": str, "partition": str, "error": str}
 
 
 class DeadLetterRoutes:
-    """`on_changed` is told in which queue messages were pushed."""
+    """Routes of dead letters. `on_changed` gets the queue in which messages were pushed."""
 
     def __init__(
         self,
-        store: LetterStore,
+        store: DeadLetterStore,
+        retries: LetterRetries,
         settings: Settings,
+        opener: Opener,
         *,
         queue_max: Callable[[], int],
         on_changed: Callable[[str], None],
     ) -> None:
         self._store = store
+        self._retries = retries
+        self._opener = opener
         self._settings = settings
         self._queue_max = queue_max
         self._on_changed = on_changed
@@ -51,18 +58,22 @@ class DeadLetterRoutes:
         "GET", "/api/v1/dlq", wire.DeadLetterList, query={**_FILTER, "from": str, "to": str, **PAGE}
     )
     async def list(self, request: Request) -> Response:
-        """A page of dead letters, latest failure first."""
+        """Return a page of dead letters, latest failure first."""
         query = parse_query(request.scope["query_string"])
-        which = LetterFilter(
+        which = DeadLetterFilter(
             queue=check_text("queue", query.get("queue")) or None,
             consumer_group=check_text("consumerGroup", query.get("consumerGroup")) or None,
             partition=check_text("partition", query.get("partition")) or None,
             start=_time(query, "from"),
             end=_time(query, "to"),
+            error=check_text("error", query.get("error")) or None,
         )
         page = parse_page(query)
-        rows, total = await self._store.list_letters(which, limit=page.limit, offset=page.offset)
-        return json_answer(wire.DeadLetterList([_dead_letter(row) for row in rows], total, page))
+        rows, total = await self._store.list_dead_letters(
+            which, limit=page.limit, offset=page.offset
+        )
+        letters = [_dead_letter(row, self._opener) for row in rows]
+        return json_answer(wire.DeadLetterList(letters, total, page))
 
     @route(
         "POST",
@@ -77,17 +88,19 @@ class DeadLetterRoutes:
             request, wire.DeadLetterRetryRequest, default=wire.DeadLetterRetryRequest()
         )
         check_queue(identity_of(request), body.queue)
-        which = _which(body.queue, body.consumer_group, body.partition, body.older_than_seconds)
+        which = _which(
+            body.queue, body.consumer_group, body.partition, body.older_than_seconds, body.error
+        )
         limit = _limit(body.limit, _RETRY_MAX)
-        retried = await self._store.retry(which, limit=limit, queue_max=self._queue_max())
-        pushed = [one for one in retried if one.outcome != "f"]
+        retried = await self._retries.retry(which, limit=limit, queue_max=self._queue_max())
+        pushed = [one for one in retried if one.outcome is not ItemOutcome.FULL]
         for queue in {one.queue for one in pushed}:
             self._on_changed(queue)
         refused = len(retried) - len(pushed)
         return json_answer(
             wire.DeadLettersRetried(
                 success=True,
-                retried=sum(one.letters for one in pushed),
+                retried=sum(one.dead_letters for one in pushed),
                 pushed=len(pushed),
                 refused=refused,
                 remaining=refused > 0 or any(one.has_more for one in retried),
@@ -108,6 +121,7 @@ class DeadLetterRoutes:
             query.get("consumerGroup"),
             query.get("partition"),
             _natural(query, "olderThanSeconds"),
+            query.get("error"),
         )
         given = _natural(query, "limit")
         limit = _limit(_PURGE_DEFAULT if given is None else given, _PURGE_MAX)
@@ -116,8 +130,12 @@ class DeadLetterRoutes:
 
 
 def _which(
-    queue: str | None, group: str | None, partition: str | None, older_than_s: int | None
-) -> LetterFilter:
+    queue: str | None,
+    group: str | None,
+    partition: str | None,
+    older_than_s: int | None,
+    error: str | None,
+) -> DeadLetterFilter:
     if not (queue or group) and older_than_s is None:
         raise InvalidRequest(
             "queue is required, or consumerGroup, or olderThanSeconds: say which dead letters"
@@ -126,21 +144,22 @@ def _which(
         raise InvalidRequest(
             f"olderThanSeconds {older_than_s} is out of range; use 0 to {_AGE_MAX_S}"
         )
-    return LetterFilter(
+    return DeadLetterFilter(
         queue=check_text("queue", queue) or None,
         consumer_group=check_text("consumerGroup", group) or None,
         partition=check_text("partition", partition) or None,
         end=utc_now() - timedelta(seconds=older_than_s) if older_than_s is not None else None,
+        error=check_text("error", error) or None,
     )
 
 
 def _natural(query: dict[str, str], field: str) -> int | None:
-    """A number that decides what is removed: what cannot be read is refused, not ignored."""
+    """Return a number that decides what is removed: what cannot be read is refused, not ignored."""
     text = query.get(field)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise InvalidRequest(f"{field} {shown(text)} is not a number; use digits")
+        raise InvalidRequest(f"{field} {quote(text)} is not a number; use digits")
     return int(text[:20])
 
 
@@ -154,7 +173,8 @@ def _time(query: dict[str, str], field: str) -> datetime | None:
     return parse_time(field, query[field]) if query.get(field) else None
 
 
-def _dead_letter(row: Any) -> wire.StoredDeadLetter[msgspec.Raw]:
+def _dead_letter(row: Any, opener: Opener) -> wire.StoredDeadLetter[msgspec.Raw | None]:
+    data, error = opener.open_row(row, queue=row["queue"], partition=row["partition"])
     return wire.StoredDeadLetter(
         id=row["id"],
         transaction_id=row["transaction_id"],
@@ -164,7 +184,9 @@ def _dead_letter(row: Any) -> wire.StoredDeadLetter[msgspec.Raw]:
         consumer_group=row["consumer_group"],
         error_message=row["error_message"],
         retry_count=row["retry_count"],
-        data=msgspec.Raw(row["payload"].encode()),
+        data=data,
+        is_encrypted=row["is_encrypted"],
+        decryption_error=error,
         producer_sub=row["producer_sub"],
         created_at=iso(row["created_at"]),
         failed_at=iso(row["failed_at"]),

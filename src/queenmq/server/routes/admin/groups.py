@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Collection
 from typing import Any
 
 from starlette.requests import Request
@@ -14,8 +13,9 @@ from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.reach import is_within
-from queenmq.server.requests.checks import check_name, shown
+from queenmq.server.requests.checks import check_name, quote
 from queenmq.server.requests.queries import parse_boolean, parse_integer, parse_query, parse_time
+from queenmq.server.requests.seeking import check_seek_seq, parse_target
 from queenmq.server.requests.times import iso, iso_or_none
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
@@ -43,18 +43,21 @@ class GroupRoutes:
         store: GroupStore,
         settings: Settings,
         *,
+        paused_groups: Callable[[], Collection[str]],
         on_moved: Callable[[str], None],
         on_deleted: Callable[[str, str], None],
     ) -> None:
         self._store = store
         self._settings = settings
+        self._paused_groups = paused_groups
         self._on_moved = on_moved
         self._on_deleted = on_deleted
 
     @route("GET", _TOP, _GROUPS)
     async def list(self, request: Request) -> Response:
-        """An element per group and queue; Spark streams stand beside the consumers."""
-        groups = [_group(row) for row in await self._store.list_groups()]
+        """Return an element per group and queue; Spark streams stand beside the consumers."""
+        paused = self._paused_groups()
+        groups = [_group(row, paused) for row in await self._store.list_groups()]
         streams = [_stream_group(row) for row in await self._store.list_streams()]
         identity = identity_of(request)
         found = [one for one in groups + streams if is_within(identity, one.queue_name)]
@@ -62,7 +65,7 @@ class GroupRoutes:
 
     @route("GET", _TOP + "/lagging", _LAGS, query={"minLagSeconds": int})
     async def lagging(self, request: Request) -> Response:
-        """The partitions in which a group is behind, worst first."""
+        """Return the partitions in which a group is behind, worst first."""
         query = parse_query(request.scope["query_string"])
         lag_s = parse_integer(query, "minLagSeconds", _LAG_DEFAULT_S)
         if not 0 <= lag_s <= _LAG_MAX_S:
@@ -70,12 +73,12 @@ class GroupRoutes:
         rows = await self._store.list_lagging(lag_s, limit=_LAGGING_MAX)
         identity = identity_of(request)
         return json_answer(
-            [_lagging(row) for row in rows if is_within(identity, row["queue_name"])]
+            [_encode_lagging(row) for row in rows if is_within(identity, row["queue_name"])]
         )
 
     @route("GET", _TOP + "/{group:name}", dict[str, wire.GroupQueue])
     async def show(self, request: Request) -> Response:
-        """A group's partitions by queue; nothing for a group that nobody knows."""
+        """Return a group's partitions by queue. Nothing for an unknown group."""
         group = self._name(request, "group")
         queues: dict[str, wire.GroupQueue] = {}
         for row in await self._store.show_group(group):
@@ -166,10 +169,14 @@ class GroupRoutes:
         """Move a group on a queue to a time or to the end."""
         group, queue = self._name(request, "group"), self._name(request, "queue")
         body = await read_request(request, wire.SeekRequest, default=wire.SeekRequest())
-        time = _target(body)
+        if body.seq is not None:
+            raise InvalidRequest(
+                f"seq {body.seq} is a number of one partition; seek in a partition instead"
+            )
+        time = parse_target(body)
         moved = await self._store.seek(group, queue, None, time)
         if not moved and not (await self._store.find_place(queue, None))[0]:
-            raise NotFound(f"queue {shown(queue)} does not exist; check its name")
+            raise NotFound(f"queue {quote(queue)} does not exist; check its name")
         self._on_moved(queue)
         return json_answer(
             wire.GroupMoved(
@@ -194,24 +201,23 @@ class GroupRoutes:
         group, queue = self._name(request, "group"), self._name(request, "queue")
         partition = self._name(request, "partition")
         body = await read_request(request, wire.SeekRequest, default=wire.SeekRequest())
-        time = None if body.timestamp is None else _target(body)
-        moved = await self._store.seek(group, queue, partition, time)
-        if not moved and not (await self._store.find_place(queue, partition))[1]:
+        answer = wire.GroupMovedInPartition(True, group, queue, partition, False, None)
+        if body.seq is not None:
+            seq = check_seek_seq(body.seq, body)
+            answer.next_seq = await self._store.move_cursor(group, queue, partition, seq)
+            answer.updated = answer.next_seq is not None
+        else:
+            time = None if body.timestamp is None else parse_target(body)
+            moved = await self._store.seek(group, queue, partition, time)
+            answer.updated = bool(moved)
+            answer.cursor_moved_to = iso_or_none(moved[0][1]) if moved else None
+        if not answer.updated and not (await self._store.find_place(queue, partition))[1]:
             raise NotFound(
-                f"partition {shown(partition)} of queue {shown(queue)} does not exist;"
+                f"partition {quote(partition)} of queue {quote(queue)} does not exist;"
                 " check both names"
             )
         self._on_moved(queue)
-        return json_answer(
-            wire.GroupMovedInPartition(
-                success=True,
-                consumer_group=group,
-                queue_name=queue,
-                partition_name=partition,
-                updated=bool(moved),
-                cursor_moved_to=iso_or_none(moved[0][1]) if moved else None,
-            )
-        )
+        return json_answer(answer)
 
     def _name(self, request: Request, part: str) -> str:
         field = "consumerGroup" if part == "group" else part
@@ -224,19 +230,7 @@ def _deletes_start(request: Request) -> bool:
     return "deleteMetadata" not in query or parse_boolean(query, "deleteMetadata")
 
 
-def _target(body: wire.SeekRequest) -> datetime | None:
-    if body.to_end and body.timestamp is not None:
-        raise InvalidRequest(
-            f"timestamp {shown(body.timestamp)} stands beside toEnd; send one of the two"
-        )
-    if body.timestamp is not None:
-        return parse_time("timestamp", body.timestamp)
-    if not body.to_end:
-        raise InvalidRequest("toEnd or timestamp is required; send toEnd true, or an ISO 8601 time")
-    return None
-
-
-def _group(row: Any) -> wire.ConsumerGroup:
+def _group(row: Any, paused: Collection[str]) -> wire.ConsumerGroup:
     lag_s = row["max_time_lag"]
     state = "Lagging" if lag_s > _LAGGING_S else "Stable"
     return wire.ConsumerGroup(
@@ -252,11 +246,14 @@ def _group(row: Any) -> wire.ConsumerGroup:
         subscription_timestamp=iso_or_none(row["subscription_timestamp"]),
         subscription_created_at=iso_or_none(row["subscription_created_at"]),
         kind="consumer",
+        is_paused=row["consumer_group"] in paused,
     )
 
 
 def _stream_group(row: Any) -> wire.ConsumerGroup:
-    """Streams have neither cursors nor a remembered start: their checkpoint has their position."""
+    """Build the row of a stream. Its checkpoint has its position, so it has no cursors and no
+    start.
+    """
     lag_s = row["max_time_lag"]
     return wire.ConsumerGroup(
         name=row["consumer_group"],
@@ -285,7 +282,7 @@ def _stream(row: Any) -> wire.GroupStream:
     )
 
 
-def _lagging(row: Any) -> wire.LaggingPartition:
+def _encode_lagging(row: Any) -> wire.LaggingPartition:
     # Leases know no names, so there is no worker.
     return wire.LaggingPartition(
         consumer_group=row["consumer_group"],

@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.clock import utc_now
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.errors import Conflict, InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer
-from queenmq.server.requests.checks import check_text, check_uuid, shown
+from queenmq.server.requests.checks import check_text, check_uuid, quote
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso, iso_or_none
@@ -26,7 +27,7 @@ _DEGRADED = 0.7
 _ONE = "/api/v1/operations/{operation_id}"
 _STATUSES = ("pending", "processing", "completed", "failed", "discarded")
 #: By action: the statuses it changes, as settle_operation says, and that rule in words.
-_SETTLED = {
+_DECISIONS = {
     "retry": (("failed",), "only a failed one can be retried"),
     "discard": (
         ("pending", "processing", "failed"),
@@ -36,7 +37,7 @@ _SETTLED = {
 
 
 class OperationRoutes:
-    """Reads, and what operators decide. `on_retry` is told when one is to run again."""
+    """Routes of queued pushes. `on_retry` is called when one is to run again."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class OperationRoutes:
         """Counts by status, and what this broker has set aside."""
         rows = {row["status"]: row for row in await self._store.stats()}
         waiting = await self._store.count_waiting()
-        self._metrics.measured(waiting)
+        self._metrics.note_depth(waiting)
         aside, pressure = self._spool_stats(), self._pressure()
         return json_answer(
             wire.OperationStats(
@@ -80,11 +81,11 @@ class OperationRoutes:
         query={"status": str, "queue": str, **PAGE},
     )
     async def list(self, request: Request) -> Response:
-        """A page of operations, newest first."""
+        """Return a page of operations, newest first."""
         query = parse_query(request.scope["query_string"])
         status = query.get("status") or None
         if status is not None and status not in _STATUSES:
-            raise InvalidRequest(f"status {shown(status)} is unknown; use one of {_STATUSES}")
+            raise InvalidRequest(f"status {quote(status)} is unknown; use one of {_STATUSES}")
         queue = check_text("queue", query.get("queue")) or None
         page = parse_page(query)
         rows, total = await self._store.list(status, queue, limit=page.limit, offset=page.offset)
@@ -92,31 +93,31 @@ class OperationRoutes:
 
     @route("GET", _ONE, wire.Operation)
     async def show(self, request: Request) -> Response:
-        """One operation, with a result per item once it is completed."""
+        """Return one operation, with a result per item once it is completed."""
         operation_id = check_uuid("operationId", request.path_params["operation_id"])
         row = await self._store.find(operation_id)
         if row is None:
-            raise _unknown(operation_id)
+            raise _make_unknown(operation_id)
         return json_answer(_operation(row))
 
     @route("POST", _ONE + "/retry", wire.OperationDecided)
     async def retry(self, request: Request) -> Response:
         """Let a failed operation run again."""
-        answer = await self._settle(request, "retry", "pending")
+        answer = await self._decide(request, "retry", "pending")
         self._on_retry()
         return answer
 
     @route("POST", _ONE + "/discard", wire.OperationDecided)
     async def discard(self, request: Request) -> Response:
         """Drop an operation that is not stored yet, with what it would have pushed."""
-        return await self._settle(request, "discard", "discarded")
+        return await self._decide(request, "discard", "discarded")
 
-    async def _settle(self, request: Request, action: str, becomes: str) -> Response:
+    async def _decide(self, request: Request, action: str, becomes: str) -> Response:
         operation_id = check_uuid("operationId", request.path_params["operation_id"])
-        status = await self._store.settle(operation_id, action)
+        status = await self._store.decide(operation_id, action)
         if status is None:
-            raise _unknown(operation_id)
-        allowed, rule = _SETTLED[action]
+            raise _make_unknown(operation_id)
+        allowed, rule = _DECISIONS[action]
         if status not in allowed:
             raise Conflict(f"operation {operation_id} is {status}; {rule}")
         return json_answer(wire.OperationDecided(str(operation_id), becomes))
@@ -129,7 +130,7 @@ def health_of(pressure: float, *, undecided: int) -> str:
     return "degraded" if pressure >= _DEGRADED else "healthy"
 
 
-def _unknown(operation_id: object) -> NotFound:
+def _make_unknown(operation_id: object) -> NotFound:
     return NotFound(f"operation {operation_id} does not exist; completed ones are kept for an hour")
 
 
@@ -163,4 +164,5 @@ def _operation(row: Mapping[str, Any]) -> wire.Operation:
         error=row["error_message"],
         last_error_at=iso_or_none(row["last_error_at"]),
         result=None if result is None else msgspec.Raw(result.encode()),
+        latency_seconds=((row["processed_at"] or utc_now()) - row["created_at"]).total_seconds(),
     )

@@ -27,7 +27,7 @@ class PlaceRoutes:
 
     @route("GET", "/api/v1/resources/partitions", wire.PartitionList, query={"queue": str, **PAGE})
     async def partitions(self, request: Request) -> Response:
-        """A page of partitions, of one queue or of all, by queue and name."""
+        """Return a page of partitions, of one queue or of all, by queue and name."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query)
         queue = check_text("queue", query.get("queue")) or None
@@ -36,7 +36,7 @@ class PlaceRoutes:
 
     @route("GET", "/api/v1/system/shared-state", wire.BrokerMemory)
     async def shared_state(self, _: Request) -> Response:
-        """What this broker remembers of what all share, and how it hears of changes."""
+        """Return what this broker remembers of what all share, and how it hears of changes."""
         return json_answer(self._shared())
 
 

@@ -6,36 +6,36 @@ from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
 
 from queenmq import wire
 from queenmq.auth.decision import check_queue
+from queenmq.crypto.vault import Vault
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
-from queenmq.server.requests.checks import check_name, shown
-from queenmq.server.requests.queries import parse_path, parse_query
+from queenmq.server.requests.checks import check_name, quote
+from queenmq.server.requests.places import names_partition, parse_place
+from queenmq.server.requests.queries import parse_query
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.admin import AdminStore
 
-_QUEUES = b"/api/v1/resources/queues/"
-_PARTITIONS = b"/partitions/"
 _QUEUE = "/api/v1/resources/queues/{queue:name}"
 
 
-def _names_partition(scope: Scope) -> bool:
-    """Tell a partition below a queue from a queue whose name has an escaped slash."""
-    return scope["method"] == "DELETE" and _PARTITIONS in scope["raw_path"]
-
-
 class QueueRoutes:
-    """Administration of queues. `on_changed` is told which queue's cached facts are stale."""
+    """Administration of queues. `on_changed` gets the queue whose cached facts are stale."""
 
     def __init__(
-        self, store: AdminStore, settings: Settings, *, on_changed: Callable[[str], None]
+        self,
+        store: AdminStore,
+        settings: Settings,
+        vault: Vault,
+        *,
+        on_changed: Callable[[str], None],
     ) -> None:
         self._store = store
+        self._vault = vault
         self._settings = settings
         self._on_changed = on_changed
 
@@ -51,6 +51,8 @@ class QueueRoutes:
             if value:
                 check_name(field, value, length_max=length_max)
         options = body.options or wire.QueueOptions()
+        if options.encryption_enabled:
+            self._vault.check(name)
         queue_id, partition_id = await self._store.configure_queue(
             name, namespace, task, dict(options)
         )
@@ -80,21 +82,16 @@ class QueueRoutes:
         "DELETE",
         _QUEUE + "/partitions/{partition:name}",
         wire.PartitionDeleted,
-        when=_names_partition,
+        when=names_partition,
     )
     async def delete_partition(self, request: Request) -> Response:
         """Remove a partition of a queue."""
-        # By the path as it came: a slash inside a name is an escaped one.
-        path: bytes = request.scope["raw_path"].removeprefix(_QUEUES)
-        queue, partition = (parse_path(part) for part in path.split(_PARTITIONS, 1))
-        check_name("queue", queue, length_max=self._settings.max_name_length)
-        check_name("partition", partition, length_max=self._settings.max_name_length)
-        check_queue(identity_of(request), queue)
+        queue, partition = parse_place(request, length_max=self._settings.max_name_length)
         existed = await self._store.delete_partition(queue, partition)
         self._on_changed(queue)
         if not existed:
             raise NotFound(
-                f"partition {shown(partition)} of queue {shown(queue)} does not exist;"
+                f"partition {quote(partition)} of queue {quote(queue)} does not exist;"
                 " check its name"
             )
         return json_answer(wire.PartitionDeleted(deleted=True, queue=queue, partition=partition))
@@ -111,8 +108,8 @@ class QueueRoutes:
             check_name("partition", partition, length_max=self._settings.max_name_length)
         removed = await self._store.clear_queue(name, partition)
         if removed is None:
-            what = f"partition {shown(partition)} of queue" if partition is not None else "queue"
-            raise NotFound(f"{what} {shown(name)} does not exist; check its name")
+            what = f"partition {quote(partition)} of queue" if partition is not None else "queue"
+            raise NotFound(f"{what} {quote(name)} does not exist; check its name")
         return json_answer(
             wire.QueueCleared(
                 success=True, queue=name, partition=partition, messages_deleted=removed

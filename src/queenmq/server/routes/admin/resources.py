@@ -14,7 +14,7 @@ from queenmq.server.answers.responses import json_answer
 from queenmq.server.answers.status_answers import COUNTERS, counters_of, summary_of
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.reach import list_within
-from queenmq.server.requests.checks import check_name, check_text, shown
+from queenmq.server.requests.checks import check_name, check_text, quote
 from queenmq.server.requests.pages import PAGE, PAGE_MAX, parse_page
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso, iso_or_none
@@ -32,7 +32,7 @@ class ResourceRoutes:
 
     @route("GET", "/api/v1/resources/queues", wire.QueueList, query={"search": str, **PAGE})
     async def queues(self, request: Request) -> Response:
-        """All queues, newest first."""
+        """Return all queues, newest first."""
         query = parse_query(request.scope["query_string"])
         search = check_text("search", query.get("search")) or None
         page = parse_page(query, default=PAGE_MAX)
@@ -45,20 +45,24 @@ class ResourceRoutes:
         )
         return json_answer(wire.QueueList([summary_of(row) for row in rows]))
 
-    @route("GET", "/api/v1/resources/queues/{queue:name}", wire.QueueDetail)
+    @route(
+        "GET",
+        "/api/v1/resources/queues/{queue:name}",
+        wire.QueueDetail,
+        query={"partitions": bool},
+    )
     async def queue(self, request: Request) -> Response:
-        """One queue with its partitions."""
+        """Return one queue with its partitions."""
         name = request.path_params["queue"]
         check_name("queue", name, length_max=self._settings.max_name_length)
-        found = await self._store.show_queue(name)
+        query = parse_query(request.scope["query_string"])
+        has_partitions = query.get("partitions") not in ("false", "0")
+        found = await self._store.show_queue(name, has_partitions=has_partitions)
         if found is None:
-            raise NotFound(f"queue {shown(name)} does not exist; check its name")
+            raise NotFound(f"queue {quote(name)} does not exist; check its name")
         queue, rows = found
-        partitions = [_partition(row) for row in rows]
-        totals = {
-            name: sum(getattr(partition.stats, name) for partition in partitions)
-            for name in COUNTERS
-        }
+        stats = [counters_of(row) for row in rows]
+        totals = {name: sum(getattr(one, name) for one in stats) for name in COUNTERS}
         return json_answer(
             wire.QueueDetail(
                 id=str(queue["id"]),
@@ -67,20 +71,20 @@ class ResourceRoutes:
                 task=queue["task"],
                 created_at=iso(queue["created_at"]),
                 options=msgspec.json.decode(queue["options"], type=wire.QueueOptions),
-                partitions=partitions,
+                partitions=[_partition(row) for row in rows] if has_partitions else [],
                 totals=wire.Counters(**totals),
             )
         )
 
     @route("GET", "/api/v1/resources/namespaces", wire.NamespaceList)
     async def namespaces(self, request: Request) -> Response:
-        """The namespaces that queues name."""
+        """Return the namespaces that queues name."""
         rows = await self._store.list_namespaces()
         return json_answer(wire.NamespaceList([wire.Namespace(*_sum(row)) for row in rows]))
 
     @route("GET", "/api/v1/resources/tasks", wire.TaskList)
     async def tasks(self, request: Request) -> Response:
-        """The tasks that queues name."""
+        """Return the tasks that queues name."""
         rows = await self._store.list_tasks()
         return json_answer(wire.TaskList([wire.Task(*_sum(row)) for row in rows]))
 

@@ -31,7 +31,7 @@ _RANGE = timedelta(hours=1)
 
 
 class RetentionRoutes:
-    """What retention has removed."""
+    """Routes of the history of retention."""
 
     def __init__(self, store: RetentionStore) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class RetentionRoutes:
         query={"from": str, "to": str, "queue": str},
     )
     async def show(self, request: Request) -> Response:
-        """Removed messages by time and rule."""
+        """Return removed messages by time and rule."""
         query = parse_query(request.scope["query_string"])
         start, end = _time_range(query)
         minutes = next((wide for most, wide in _WIDTHS if end - start <= most), _WIDEST)
@@ -81,4 +81,6 @@ def _time_range(query: dict[str, str]) -> tuple[datetime, datetime]:
 
 def _point(row: Any) -> wire.RetentionPoint:
     counts = row["retention_messages"], row["completed_messages"], row["evicted_messages"]
-    return wire.RetentionPoint(iso(row["bucket"]), *counts, sum(counts), row["events"])
+    return wire.RetentionPoint(
+        iso(row["bucket"]), *counts, sum(counts), row["events"], row["partitions"]
+    )

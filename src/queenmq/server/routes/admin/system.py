@@ -36,7 +36,7 @@ class SystemRoutes:
 
     @route("GET", _PUSHES, wire.MaintenanceState)
     async def show(self, request: Request) -> Response:
-        """Both switches, and what the spool of this broker holds."""
+        """Return both switches, and what the spool of this broker holds."""
         stats = self._spool_stats()
         return json_answer(
             wire.MaintenanceState(
@@ -70,7 +70,7 @@ class SystemRoutes:
 
     @route("GET", _POPS, wire.PopMaintenance)
     async def show_pop(self, request: Request) -> Response:
-        """Whether pops are paused."""
+        """Return whether pops are paused."""
         return json_answer(_pop_answer(self._maintenance.is_pop))
 
     @route("POST", _POPS, wire.PopMaintenance, request=wire.SwitchRequest)

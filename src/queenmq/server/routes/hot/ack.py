@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import UUID
+from typing import TypeAlias
 
 from queenmq import wire
 from queenmq.engine.ack.service import AckService
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import OperationType
-from queenmq.engine.requests import AckItem, AckResult, PopRequest
+from queenmq.engine.requests import AckItem, AckResult, CompletedLease, PopRequest
 from queenmq.errors import InvalidRequest
-from queenmq.ids import parse_uuid
 from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.metering.traffic import Traffic
-from queenmq.server.requests.checks import (
-    check_count,
-    check_group,
-    check_name,
-    check_text,
-    check_uuid,
-)
+from queenmq.server.requests.acks import to_acks
+from queenmq.server.requests.checks import check_count, check_group
 from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 
-#: Stands for a lease id that is not even a UUID: given, and certainly not the live one.
-NO_SUCH_LEASE = UUID(int=0)
+Acks: TypeAlias = list[CompletedLease] | list[AckItem]
 
 
-def to_ack_item(item: wire.AckItem, consumer_group: str, *, length_max: int) -> AckItem:
-    """One checked ack."""
-    return AckItem(
-        partition_id=check_uuid("partitionId", item.partition_id),
-        consumer_group=consumer_group,
-        transaction_id=check_name("transactionId", item.transaction_id, length_max=length_max),
-        lease_id=(parse_uuid(item.lease_id) or NO_SUCH_LEASE) if item.lease_id else None,
-        status=check_text("status", item.status) or "completed",
-        error=check_text("error", item.error),
-    )
-
-
-def _encode(items: Sequence[AckItem], results: Sequence[AckResult]) -> bytes:
+def _encode(ids: Sequence[str], results: Sequence[AckResult]) -> bytes:
     return wire.encode(
         [
             wire.AckResult(
-                index, item.transaction_id, result.success, result.error, result.queue_name,
+                index, transaction_id, result.success, result.error, result.queue_name,
                 result.partition_name, result.lease_released, result.dlq,
             )
-            for index, (item, result) in enumerate(zip(items, results, strict=True))
+            for index, (transaction_id, result) in enumerate(zip(ids, results, strict=True))
         ]
     )  # fmt: skip
 
@@ -86,13 +67,8 @@ class AckRoute:
         request = wire.decode(exchange.body, wire.AckRequest)
         length_max = self._settings.max_name_length
         group = check_group(request.consumer_group, length_max=length_max)
-        items = [to_ack_item(request, group, length_max=length_max)]
-        if exchange.identity.is_limited:
-            exchange.run(self._within_reach(exchange, items))
-            return
-        exchange.follow(
-            self._service.ack(items), lambda results: self._answer(exchange, items, results)
-        )
+        acks = to_acks([request], group, length_max=length_max)
+        self._settle(exchange, acks, [request.transaction_id])
 
     @route(
         "POST",
@@ -115,38 +91,42 @@ class AckRoute:
         )
         length_max = self._settings.max_name_length
         group = check_group(request.consumer_group, length_max=length_max)
-        items = [to_ack_item(one, group, length_max=length_max) for one in request.acknowledgments]
-        if request.next is not None:
+        acks = to_acks(request.acknowledgments, group, length_max=length_max)
+        ids = [one.transaction_id for one in request.acknowledgments]
+        if request.next is None:
+            self._settle(exchange, acks, ids)
+        else:
             following = self._pops.parse_next(request.next, exchange.identity)
-            exchange.run(self._with_next(exchange, items, following))
-            return
+            exchange.run(self._with_next(exchange, acks, ids, following))
+
+    def _settle(self, exchange: Exchange, acks: Acks, ids: Sequence[str]) -> None:
         if exchange.identity.is_limited:
-            exchange.run(self._within_reach(exchange, items))
-            return
-        exchange.follow(
-            self._service.ack(items), lambda results: self._answer(exchange, items, results)
-        )
+            exchange.run(self._within_reach(exchange, acks, ids))
+        else:
+            exchange.follow(
+                self._service.ack(acks), lambda results: self._answer(exchange, acks, ids, results)
+            )
 
     def _answer(
-        self, exchange: Exchange, items: Sequence[AckItem], results: Sequence[AckResult]
+        self, exchange: Exchange, acks: Acks, ids: Sequence[str], results: Sequence[AckResult]
     ) -> None:
-        self._traffic.acked(items, results)
-        exchange.answer(200, _encode(items, results))
+        self._traffic.note_acks(acks, results)
+        exchange.answer(200, _encode(ids, results))
 
-    async def _within_reach(self, exchange: Exchange, items: Sequence[AckItem]) -> None:
+    async def _within_reach(self, exchange: Exchange, acks: Acks, ids: Sequence[str]) -> None:
         """Ack for a caller that is limited to some queues."""
-        items = await self._reachable.hide_acks(exchange.identity, items)
-        self._answer(exchange, items, await self._service.ack(items))
+        acks = await self._reachable.hide_acks(exchange.identity, acks)
+        self._answer(exchange, acks, ids, await self._service.ack(acks))
 
     async def _with_next(
-        self, exchange: Exchange, items: Sequence[AckItem], following: PopRequest
+        self, exchange: Exchange, acks: Acks, ids: Sequence[str], following: PopRequest
     ) -> None:
-        items = await self._reachable.hide_acks(exchange.identity, items)
-        results = await self._service.ack(items)
-        self._traffic.acked(items, results)
+        acks = await self._reachable.hide_acks(exchange.identity, acks)
+        results = await self._service.ack(acks)
+        self._traffic.note_acks(acks, results)
         popped = None
         if any(one.lease_released and one.has_more for one in results):
             popped = await self._pops.follow(exchange, following)
         exchange.answer(
-            200, b'{"results":%b,"next":%b}' % (_encode(items, results), popped or b"null")
+            200, b'{"results":%b,"next":%b}' % (_encode(ids, results), popped or b"null")
         )

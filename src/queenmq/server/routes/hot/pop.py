@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from queenmq import wire
@@ -22,6 +23,7 @@ from queenmq.engine.pop.service import LEFT, PopService
 from queenmq.engine.pop.subscriptions import Subscriptions
 from queenmq.engine.requests import QUEUE_MODE, PopGrant, PopRequest, Scope, Subscription
 from queenmq.errors import InvalidRequest, QueenError
+from queenmq.server.answers.opening import Opener
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.metering.traffic import Traffic
 from queenmq.server.requests.checks import check_name
@@ -46,9 +48,12 @@ _QUERY: dict[str, Any] = {
     "timeout": int,
     "consumerGroup": str,
     "autoAck": bool,
+    "leaseSeconds": int,
     "subscriptionMode": str,
     "subscriptionFrom": str,
 }
+#: As for an extension.
+_LEASE_SECONDS_MAX = 86_400
 _NEW_MODES = ("new", "new-only")
 #: What the reason header says when a pop finds nothing.
 _REASONS = {"": "no_available_partition", "held": "lease_held", "none": "no_available_partition"}
@@ -65,8 +70,10 @@ class PopRoute:
         maintenance: Maintenance,
         settings: Settings,
         traffic: Traffic,
+        opener: Opener,
     ) -> None:
         self._traffic = traffic
+        self._opener = opener
         self._service = service
         self._maintenance = maintenance
         self._load = load
@@ -105,13 +112,28 @@ class PopRoute:
         self._deliver(exchange, request, await self._pop(exchange, request))
 
     def _deliver(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> None:
-        answer = self._take_back(exchange, request, answer)
-        self._traffic.delivered(request, answer.grants)
+        exchange.on_left = None
+        answer = self._take_back(exchange, request, self._open(request, answer))
+        self._traffic.note_delivery(request, answer.grants)
         if answer.grants:
             exchange.answer(200, encode_answer(request.consumer_group, answer.grants))
         else:
             reason = "timeout" if answer.is_timeout else _REASONS.get(answer.reason, answer.reason)
             exchange.answer(204, b"", ((b"queen-reason", reason.encode()),))
+
+    def _open(self, request: PopRequest, answer: PopAnswer) -> PopAnswer:
+        """Decrypt the messages; those that cannot be stay in their queue.
+
+        Raise if nothing is left, so that a consumer hears of it.
+        """
+        if not any([grant.is_encrypted for grant in answer.grants]):
+            return answer
+        opened = self._opener.open_grants(answer.grants)
+        if opened.sealed:
+            self._service.undo(request, opened.sealed)
+            if not opened.grants and opened.error is not None:
+                raise opened.error
+        return dataclasses.replace(answer, grants=opened.grants)
 
     def _take_back(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> PopAnswer:
         """Hand back what a client gets that has left, or leaves before it has read it.
@@ -128,7 +150,7 @@ class PopRoute:
         return answer
 
     def parse_next(self, url: str, identity: Identity) -> PopRequest:
-        """A pop that is to follow acks, by its path and query."""
+        """Return a pop that is to follow acks, by its path and query."""
         path, _, query = url.encode().partition(b"?")
         if path != PREFIX and not path.startswith(_QUEUES):
             raise InvalidRequest(
@@ -146,7 +168,7 @@ class PopRoute:
         return request
 
     async def follow(self, exchange: Exchange, request: PopRequest) -> bytes | None:
-        """Return the answer to a pop that follows acks; None when it gets nothing.
+        """Return the answer to a pop that follows acks, or None when it gets nothing.
 
         A pop that fails is no reason to withhold the results of the acks.
         """
@@ -154,14 +176,14 @@ class PopRoute:
             return None
         try:
             self._load.admit(OperationType.POP)
-            answer = await self._pop(exchange, request)
+            answer = self._open(request, await self._pop(exchange, request))
         except QueenError:
             return None
-        self._traffic.delivered(request, answer.grants)
+        self._traffic.note_delivery(request, answer.grants)
         return encode_answer(request.consumer_group, answer.grants) if answer.grants else None
 
     async def _pop(self, exchange: Exchange, request: PopRequest) -> PopAnswer:
-        """Pop; nothing stays leased for a client that leaves meanwhile."""
+        """Pop. Nothing stays leased for a client that leaves meanwhile."""
         if self._maintenance.is_pop:
             served = await self._wait_out(request)
             if served is None or exchange.has_left:
@@ -176,7 +198,7 @@ class PopRoute:
         return self._take_back(exchange, request, answer)
 
     async def _wait_out(self, request: PopRequest) -> PopRequest | None:
-        """Hold a pop that may wait until pops are served again; None when its time is up."""
+        """Hold a pop that may wait until pops are served again, or None when its time is up."""
         if request.wait_ms is None:
             return None
         began = now_ms()
@@ -192,7 +214,7 @@ def _json_text(name: str) -> str:
 
 
 def encode_answer(consumer_group: str, grants: Sequence[PopGrant]) -> bytes:
-    """The answer around messages that the database has already put into JSON."""
+    """Return the answer around messages that the database has already put into JSON."""
     first = grants[0]
     return "".join(
         (
@@ -202,15 +224,24 @@ def encode_answer(consumer_group: str, grants: Sequence[PopGrant]) -> bytes:
             _json_text(first.partition_name or ""),
             f',"partitionId":"{first.partition_id}","leaseId":"{first.lease_id}","consumerGroup":',
             _json_text(consumer_group),
-            f',"partitionsClaimed":{len(grants)},"messages":[',
+            f',"partitionsClaimed":{len(grants)},"leaseExpiresAt":{_lease_end(grants)},"messages":[',
             ",".join([grant.messages or "" for grant in grants]),
             "]}",
         )
     ).encode()
 
 
+def _lease_end(grants: Sequence[PopGrant]) -> str:
+    """Return when the first lease of an answer ends, as JSON."""
+    ends = [grant.due_ms for grant in grants if grant.due_ms is not None]
+    if not ends:
+        return "null"
+    end = datetime.fromtimestamp(min(ends) / 1000, UTC)
+    return f'"{end.replace(tzinfo=None).isoformat(timespec="milliseconds")}Z"'
+
+
 def parse_pop(raw_path: bytes, query_string: bytes, *, settings: Settings) -> PopRequest:
-    """The request that a path and query string ask for."""
+    """Return the request that a path and query string ask for."""
     query = parse_query(query_string)
     group = query.get("consumerGroup") or QUEUE_MODE
     check_name("consumerGroup", group, length_max=settings.max_name_length)
@@ -228,6 +259,12 @@ def parse_pop(raw_path: bytes, query_string: bytes, *, settings: Settings) -> Po
         raise InvalidRequest(
             f"timeout {timeout} is out of range; use 0 to {settings.max_timeout_ms} milliseconds"
         )
+    lease_seconds = parse_integer(query, "leaseSeconds", 0)
+    if not 0 <= lease_seconds <= _LEASE_SECONDS_MAX:
+        raise InvalidRequest(
+            f"leaseSeconds {lease_seconds} is out of range; use 1 to {_LEASE_SECONDS_MAX}, or 0 for"
+            " the leaseTime of the queue"
+        )
     return PopRequest(
         scope=scope,
         consumer_group=group,
@@ -236,6 +273,7 @@ def parse_pop(raw_path: bytes, query_string: bytes, *, settings: Settings) -> Po
         is_auto_ack=parse_boolean(query, "autoAck"),
         wait_ms=timeout if parse_boolean(query, "wait") else None,
         subscription=_subscription(group, query, settings.default_subscription_mode),
+        lease_seconds=lease_seconds or None,
     )
 
 

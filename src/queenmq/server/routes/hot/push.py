@@ -12,40 +12,42 @@ from queenmq.auth.decision import check_queues
 from queenmq.auth.identity import Identity
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import LoadDecision, OperationType
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.push.service import PushService
 from queenmq.engine.requests import DEFAULT_PARTITION, PartitionKey, PushItems, PushOutcome
 from queenmq.errors import InvalidRequest, RequestTooLarge, StorageUnavailable
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.metering.traffic import Traffic
-from queenmq.server.requests.checks import check_count, check_name, check_uuid
+from queenmq.server.requests.checks import check_count, check_name, check_names, check_uuid
+from queenmq.server.requests.push_key import given_key, request_key
 from queenmq.server.routing.spec import ArrayOf, route
+from queenmq.server.tracing.traced_traffic import TracedTraffic
 from queenmq.settings import Settings
 
 
 def to_push_items(
     items: Sequence[wire.PushItem], settings: Settings, identity: Identity
 ) -> PushItems:
-    """The items of a request as columns, every value checked.
+    """Return the items of a request as columns, every value checked.
 
     Who pushed them is what the token says, never what the body does.
     """
     check_count("items", len(items), count_max=settings.max_items)
     length_max = settings.max_name_length
-    keys = [
-        PartitionKey(item.queue, DEFAULT_PARTITION if item.partition is None else item.partition)
-        for item in items
-    ]
-    for key in set(keys):
-        check_name("queue", key.queue, length_max=length_max)
-        check_name("partition", key.partition, length_max=length_max)
+    known: dict[tuple[str, str | None], PartitionKey] = {}
+    keys: list[PartitionKey] = []
+    for item in items:
+        place = (item.queue, item.partition)
+        key = known.get(place)
+        if key is None:
+            key = known[place] = _checked_key(item, length_max)
+        keys.append(key)
     if identity.is_limited:
-        check_queues(identity, {key.queue for key in keys})
+        check_queues(identity, {key.queue for key in known.values()})
     transaction_ids = None
     if any(item.transaction_id is not None for item in items):
         transaction_ids = [item.transaction_id for item in items]
-        for transaction_id in transaction_ids:
-            if transaction_id is not None:
-                check_name("transactionId", transaction_id, length_max=length_max)
+        check_names("transactionId", transaction_ids, length_max=length_max)
     trace_ids = None
     if any(item.trace_id is not None for item in items):
         trace_ids = [
@@ -61,6 +63,14 @@ def to_push_items(
     )
 
 
+def _checked_key(item: wire.PushItem, length_max: int) -> PartitionKey:
+    partition = DEFAULT_PARTITION if item.partition is None else item.partition
+    return PartitionKey(
+        check_name("queue", item.queue, length_max=length_max),
+        check_name("partition", partition, length_max=length_max),
+    )
+
+
 def _payload_text(payload: Raw, size_max: int) -> str:
     text = bytes(payload)
     if len(text) > size_max:
@@ -71,35 +81,49 @@ def _payload_text(payload: Raw, size_max: int) -> str:
     return text.decode()
 
 
-#: Why an item is not stored yet, by the letter of its outcome.
+#: The reason in the answer for an item that is stored later.
 _REASONS = {
-    "b": "maintaining_order",
-    "s": "system_busy",
-    "p": "database_unavailable",
-    "m": "maintenance",
+    ItemOutcome.QUEUED_IN_ORDER: "maintaining_order",
+    ItemOutcome.QUEUED_FOR_LOAD: "system_busy",
+    ItemOutcome.SPOOLED: "database_unavailable",
+    ItemOutcome.SPOOLED_FOR_MAINTENANCE: "maintenance",
 }
+_STORED = ItemOutcome.STORED
+_SPOOLED = (ItemOutcome.SPOOLED, ItemOutcome.SPOOLED_FOR_MAINTENANCE)
 
 
 def push_answers(
     items: PushItems, outcome: PushOutcome, wait_s: Callable[[int], int]
 ) -> list[wire.PushAnswer]:
-    """One element per item, in item order. `wait_s` tells how long a place in line may take."""
+    """Return one element per item, in item order. `wait_s` tells how long a place in line may
+    take.
+    """
+    if items.trace_ids is None and outcome.outcomes.count(_STORED) == len(outcome.outcomes):
+        # All stored, as nearly always.
+        ids = outcome.message_ids
+        names = [one or made for one, made in zip(items.transaction_ids or ids, ids, strict=True)]
+        return [
+            wire.PushQueued(
+                index, name or "", "queued", made or "", ref.id_text, None, ref.key.queue
+            )
+            for index, (name, made, ref) in enumerate(zip(names, ids, outcome.refs, strict=True))
+        ]
     answers: list[wire.PushAnswer] = []
-    for index, (message_id, letter) in enumerate(
+    for index, (message_id, how) in enumerate(
         zip(outcome.message_ids, outcome.outcomes, strict=True)
     ):
         given = items.transaction_ids[index] if items.transaction_ids else None
-        if letter in _REASONS:
-            answers.append(_buffered(index, items, outcome, wait_s))
+        if how is not ItemOutcome.STORED and how in _REASONS:
+            answers.append(_encode_buffered(index, items, outcome, wait_s))
             continue
         ref = outcome.refs[index]
         queue = ref.key.queue
-        if letter == "f" or message_id is None:
+        if how is ItemOutcome.FULL or message_id is None:
             error = f"queue {queue!r} is full: its maxSize is reached; consume or raise maxSize"
             answers.append(wire.PushRefused(index, given, "failed", error, queue))
             continue
         transaction_id = message_id if given is None else given
-        if letter == "d":
+        if how is ItemOutcome.DUPLICATE:
             answers.append(
                 wire.PushDuplicate(
                     index, transaction_id, "duplicate", message_id, ref.id_text, queue
@@ -116,19 +140,19 @@ def push_answers(
     return answers
 
 
-def _buffered(
+def _encode_buffered(
     index: int, items: PushItems, outcome: PushOutcome, wait_s: Callable[[int], int]
 ) -> wire.PushBuffered:
-    key, letter = items.keys[index], outcome.outcomes[index]
+    key, how = items.keys[index], outcome.outcomes[index]
     answer = wire.PushBuffered(
         index,
         "buffered",
         key.queue,
         key.partition,
         items.transaction_ids[index] if items.transaction_ids else None,
-        reason=_REASONS[letter],
+        reason=_REASONS[how],
     )
-    if letter in "pm":
+    if how in _SPOOLED:
         # Made when it was kept, if the producer gave none.
         answer.transaction_id = outcome.message_ids[index]
     elif outcome.positions is not None:
@@ -156,6 +180,8 @@ class PushRoute:
         traffic: Traffic,
     ) -> None:
         self._traffic = traffic
+        #: None unless pushes are traced.
+        self._begin = traffic.begin if isinstance(traffic, TracedTraffic) else None
         self._service = service
         self._load = load
         self._wait_s = wait_s
@@ -172,6 +198,25 @@ class PushRoute:
     )
     def __call__(self, exchange: Exchange) -> None:
         """Store messages. Queues and partitions appear on first use."""
+        self._push(exchange, needs_key=False)
+
+    @route(
+        "POST",
+        "/api/v1/push/once",
+        _RESULTS,
+        status=201,
+        request=wire.PushRequest,
+        also={202: _RESULTS},
+        is_hot=True,
+    )
+    def once(self, exchange: Exchange) -> None:
+        """Store messages as the route above, for a request that has an idempotency key.
+
+        A server that knows no keys knows no such route, so a client can rely on the key.
+        """
+        self._push(exchange, needs_key=True)
+
+    def _push(self, exchange: Exchange, *, needs_key: bool) -> None:
         # Before decoding: what is refused shall cost little.
         decision = self._load.admit(OperationType.PUSH)
         try:
@@ -181,17 +226,26 @@ class PushRoute:
                 raise InvalidRequest(f"items array is required: {error}") from None
             raise
         items = to_push_items(request.items, self._settings, exchange.identity)
+        if self._begin is not None:
+            items = self._begin(exchange, items)
+        key = given_key(
+            exchange.head, request.idempotency_key, length_max=self._settings.max_name_length
+        )
+        if key is not None:
+            items.request_key = request_key(key, exchange.body, exchange.identity.subject)
+        elif needs_key:
+            raise InvalidRequest("idempotencyKey is missing; give each request a key of its own")
         pushed = self._service.submit(items, is_queued=decision is LoadDecision.QUEUE)
-        pushed.add_done_callback(lambda future: self._stored(exchange, items, future))
+        pushed.add_done_callback(lambda future: self._encode_stored(exchange, items, future))
 
-    def _stored(
+    def _encode_stored(
         self, exchange: Exchange, items: PushItems, future: asyncio.Future[PushOutcome]
     ) -> None:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, StorageUnavailable):
             exchange.run(self._rescue(exchange, items, error))
         else:
-            exchange.settle(lambda outcome: self._answer(exchange, items, outcome), future)
+            exchange.complete(lambda outcome: self._answer(exchange, items, outcome), future)
 
     async def _rescue(
         self, exchange: Exchange, items: PushItems, error: StorageUnavailable
@@ -199,6 +253,7 @@ class PushRoute:
         self._answer(exchange, items, await self._service.rescue(items, error))
 
     def _answer(self, exchange: Exchange, items: PushItems, outcome: PushOutcome) -> None:
-        self._traffic.pushed(items, outcome.outcomes)
+        if not outcome.is_repeat:
+            self._traffic.note_push(items, outcome.outcomes)
         answers = push_answers(items, outcome, self._wait_s)
         exchange.answer(202 if outcome.is_delayed else 201, wire.encode(answers))

@@ -10,6 +10,7 @@ from queenmq import wire
 from queenmq.auth.decision import check_verb
 from queenmq.auth.identity import Identity, Verb
 from queenmq.engine.ack.leases import LeaseService
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.requests import AckItem, PushItems, PushOutcome, Renewal, TransactionOutcome
 from queenmq.engine.transactions import TransactionService
 from queenmq.errors import InvalidRequest, LeaseLost, NotFound, TransactionRefused
@@ -17,11 +18,11 @@ from queenmq.ids import parse_uuid, random_uuid
 from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.metering.traffic import Traffic
-from queenmq.server.requests.checks import check_count, check_group, check_name, shown
+from queenmq.server.requests.acks import NO_SUCH_LEASE, to_ack_item
+from queenmq.server.requests.checks import check_count, check_group, check_name, quote
 from queenmq.server.requests.queries import parse_path
 from queenmq.server.requests.times import iso
 from queenmq.server.requests.transaction_key import transaction_items
-from queenmq.server.routes.hot.ack import NO_SUCH_LEASE, to_ack_item
 from queenmq.server.routes.hot.push import to_push_items
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
@@ -33,7 +34,7 @@ _EXTEND = b"/extend"
 
 
 class TransactionRoutes:
-    """What commits or extends as a whole."""
+    """Routes of transactions and lease extensions."""
 
     def __init__(
         self,
@@ -94,10 +95,10 @@ class TransactionRoutes:
         # The same for each try.
         transaction_id = str(items.key or transaction_id)
         self._service.submit(items).add_done_callback(
-            functools.partial(self._committed, exchange, plan, transaction_id)
+            functools.partial(self._answer_committed, exchange, plan, transaction_id)
         )
 
-    def _committed(
+    def _answer_committed(
         self,
         exchange: Exchange,
         plan: Plan,
@@ -111,14 +112,14 @@ class TransactionRoutes:
 
         def answer(outcome: TransactionOutcome) -> None:
             if not outcome.is_repeat:
-                self._traffic.committed(plan.items, outcome.pushed.outcomes)
-                self._traffic.settled(plan.acks, outcome.is_dlq)
+                self._traffic.note_committed_pushes(plan.items, outcome.pushed.outcomes)
+                self._traffic.note_committed_acks(plan.acks, outcome.is_dlq)
             body = wire.TransactionAnswer(
                 transaction_id=transaction_id, success=True, results=plan.results(outcome)
             )
             exchange.answer(200, wire.encode(body))
 
-        exchange.settle(answer, future)
+        exchange.complete(answer, future)
 
     @route(
         "POST",
@@ -137,7 +138,7 @@ class TransactionRoutes:
         lease_id = parse_uuid(text)
         if lease_id is None:
             raise NotFound(
-                f"Lease not found: {shown(text)} is not a lease id that this server gave"
+                f"Lease not found: {quote(text)} is not a lease id that this server gave"
             )
         if exchange.identity.is_limited:
             exchange.run(self._extend_within(exchange, lease_id, request.seconds))
@@ -147,18 +148,18 @@ class TransactionRoutes:
     async def _extend_within(self, exchange: Exchange, lease_id: UUID, seconds: int) -> None:
         """Extend a lease for a caller that is limited to queues."""
         if not await self._reachable.has_lease(exchange.identity, lease_id):
-            raise _no_such_lease(lease_id)
+            raise _make_unknown_lease(lease_id)
         self._extend(exchange, lease_id, seconds)
 
     def _extend(self, exchange: Exchange, lease_id: UUID, seconds: int) -> None:
         exchange.follow(
             self._leases.renew(lease_id, seconds=seconds),
-            lambda renewal: exchange.answer(200, _extended(lease_id, renewal)),
+            lambda renewal: exchange.answer(200, _encode_extended(lease_id, renewal)),
         )
 
 
 def is_extension(path: bytes) -> bool:
-    """Whether the path names a lease to extend."""
+    """Return whether the path names a lease to extend."""
     return (
         path.startswith(_LEASES)
         and path.endswith(_EXTEND)
@@ -173,17 +174,17 @@ def _refuse(exchange: Exchange, transaction_id: str, error: TransactionRefused) 
     exchange.answer(200, wire.encode(answer))
 
 
-def _no_such_lease(lease_id: UUID) -> NotFound:
+def _make_unknown_lease(lease_id: UUID) -> NotFound:
     return NotFound(
         f"Lease not found: {lease_id} was completed, taken over or never given; pop again"
     )
 
 
-def _extended(lease_id: UUID, renewal: Renewal) -> bytes:
+def _encode_extended(lease_id: UUID, renewal: Renewal) -> bytes:
     if renewal.expires_at is None:
         if renewal.was_known:
             raise LeaseLost(f"Lease already expired: {lease_id} is not live any more; pop again")
-        raise _no_such_lease(lease_id)
+        raise _make_unknown_lease(lease_id)
     expires_at = iso(renewal.expires_at)
     return wire.encode(
         wire.LeaseExtended(
@@ -218,7 +219,7 @@ class Plan:
                 self.acks.append(_to_ack(field, operation, settings.max_name_length))
             else:
                 raise TransactionRefused(
-                    f"Unknown operation type {shown(operation.type)} in {field}"
+                    f"Unknown operation type {quote(operation.type)} in {field}"
                 )
         if pushes:
             check_verb(identity, Verb.PUSH)
@@ -229,7 +230,7 @@ class Plan:
     def results(
         self, outcome: TransactionOutcome
     ) -> list[wire.TransactionPush | wire.TransactionAck]:
-        """One result per pushed item and ack, in request order."""
+        """Return one result per pushed item and ack, in request order."""
         results: list[wire.TransactionPush | wire.TransactionAck] = []
         for index, (kind, place) in enumerate(self._order):
             if kind == "ack":
@@ -247,7 +248,7 @@ class Plan:
         ref, message_id = pushed.refs[place], pushed.message_ids[place]
         given = self.items.transaction_ids[place] if self.items.transaction_ids else None
         queue, partition_id = ref.key.queue, ref.id_text
-        if pushed.outcomes[place] == "b":
+        if pushed.outcomes[place] is ItemOutcome.QUEUED_IN_ORDER:
             return wire.TransactionPush(
                 index, True, given, None, partition_id, queue, operation_id=message_id
             )

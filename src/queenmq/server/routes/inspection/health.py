@@ -23,7 +23,7 @@ _PING_S = 2.0
 
 
 class HealthRoutes:
-    """Whether the process lives, what it can do, and why not more."""
+    """Routes of liveness, readiness and capabilities."""
 
     def __init__(
         self,
@@ -36,12 +36,13 @@ class HealthRoutes:
         self._store = store
         self._circumstances = circumstances
         self._spool_stats = spool_stats
-        self._problems = problems
+        #: Says what a person has to look at.
+        self.problems = problems
         self.is_stopping = False
 
     @route("GET", "/health/live", wire.Live, is_hot=True)
     def live(self, exchange: Exchange) -> None:
-        """Answer that the event loop turns; nothing else is checked."""
+        """Answer that the event loop turns. Nothing else is checked."""
         exchange.answer(200, b'{"status":"live"}')
 
     @route("GET", "/health/ready", wire.Live, query={"for": str}, also={503: wire.Live})
@@ -52,7 +53,7 @@ class HealthRoutes:
         wanted = request.query_params.get("for")
         if wanted is not None and wanted not in NAMES:
             raise InvalidRequest(f"for must be one of {', '.join(NAMES)}; got {wanted!r}")
-        _, found = await self._look()
+        _, found = await self.check_database()
         # A failing call for operators is no reason to send messages elsewhere.
         asked = [wanted] if wanted is not None else [name for name in NAMES if name != "admin"]
         is_ready = not self.is_stopping and all(found[name].is_accepted for name in asked)
@@ -62,10 +63,10 @@ class HealthRoutes:
 
     @route("GET", "/health", wire.Health, also={503: wire.Health})
     async def health(self, _: Request) -> Response:
-        """The overview that clients, dashboards and operators read."""
-        is_connected, found = await self._look()
+        """Return the overview that clients, dashboards and operators read."""
+        is_connected, found = await self.check_database()
         is_well = is_connected and all(one.is_well for one in found.values())
-        problems = self._problems()
+        problems = self.problems()
         status = ("degraded" if problems else "healthy") if is_well else "unhealthy"
         return json_answer(
             wire.Health(
@@ -91,8 +92,8 @@ class HealthRoutes:
         stats = self._spool_stats()
         return wire.SpoolState(stats.pending_records, stats.pending_bytes, stats.aside_records)
 
-    async def _look(self) -> tuple[bool, dict[str, Capability]]:
-        """Whether the database answers now, and what that means with all that is known."""
+    async def check_database(self) -> tuple[bool, dict[str, Capability]]:
+        """Return whether the database answers now, and what that means with all that is known."""
         silence = await self._ping()
         known = self._circumstances()
         if known.outage is None and silence is not None:
@@ -100,7 +101,7 @@ class HealthRoutes:
         return silence is None, judge(known, now_ms())
 
     async def _ping(self) -> str | None:
-        """Why the database does not answer; None when it does."""
+        """Return why the database does not answer, or None when it does."""
         try:
             async with asyncio.timeout(_PING_S):
                 await self._store.ping()
@@ -114,7 +115,7 @@ class HealthRoutes:
 
 
 def _sentence(found: Mapping[str, Capability]) -> str:
-    """What is not as it should be."""
+    """Return what is not as it should be."""
     parts = [
         f"{name} is {one.status} ({one.reason})" for name, one in found.items() if not one.is_well
     ]

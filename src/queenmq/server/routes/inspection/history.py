@@ -28,9 +28,9 @@ from queenmq.server.requests.checks import check_text
 from queenmq.server.requests.queries import parse_integer, parse_query
 from queenmq.server.requests.times import Span, iso, parse_span, step_minutes
 from queenmq.server.routing.spec import route
-from queenmq.storage.stores.history import HistoryStore
-from queenmq.storage.stores.postgres_stats import PostgresStatsStore
-from queenmq.storage.stores.status import StatusStore
+from queenmq.storage.stores.observation.history import HistoryStore
+from queenmq.storage.stores.observation.postgres_stats import PostgresStatsStore
+from queenmq.storage.stores.observation.status import StatusStore
 
 #: Of a request that names no time.
 _SPAN = timedelta(hours=1)
@@ -55,7 +55,7 @@ class HistoryRoutes:
 
     @route("GET", _ANALYTICS + "system-metrics", wire.SystemMetrics, query=_OF_WORKERS)
     async def system_metrics(self, request: Request) -> Response:
-        """The gauges of each worker."""
+        """Return the gauges of each worker."""
         span, minutes, rows = await self._workers(request)
         replicas = replicas_of(rows, minutes)
         return json_answer(
@@ -70,7 +70,7 @@ class HistoryRoutes:
 
     @route("GET", _ANALYTICS + "worker-metrics", wire.WorkerMetrics, query=_OF_WORKERS)
     async def worker_metrics(self, request: Request) -> Response:
-        """All workers, step by step and added up, and the queues that they served."""
+        """Return all workers, step by step and added up, and the queues that they served."""
         span, minutes, rows = await self._workers(request)
         points = [
             worker_point(start, mine, minutes) for start, mine in by_bucket(rows, minutes).items()
@@ -100,13 +100,13 @@ class HistoryRoutes:
 
     @route("GET", _ANALYTICS + "queue-lag", list[wire.QueueLagPoint], query=_OF_QUEUES)
     async def queue_lag(self, request: Request) -> Response:
-        """How long delivered messages had waited, by queue."""
+        """Return how long delivered messages had waited, by queue."""
         _, _, rows = await self._queues(request)
         return json_answer([lag_point(row) for row in rows if row["lag_count"]])
 
     @route("GET", _ANALYTICS + "queue-ops", wire.QueueOps, query=_OF_QUEUES)
     async def queue_ops(self, request: Request) -> Response:
-        """What was done, by queue."""
+        """Return what was done, by queue."""
         span, minutes, rows = await self._queues(request)
         return json_answer(
             wire.QueueOps(
@@ -124,7 +124,7 @@ class HistoryRoutes:
         query={**_TIMES, "queue": str},
     )
     async def parked(self, request: Request) -> Response:
-        """Waiting pops by minute, queue and worker."""
+        """Return waiting pops by minute, queue and worker."""
         query = parse_query(request.scope["query_string"])
         span = parse_span(query, default=_SPAN)
         queue = check_text("queue", query.get("queue")) or None
@@ -140,7 +140,7 @@ class HistoryRoutes:
 
     @route("GET", _ANALYTICS + "postgres-stats", wire.PostgresStats)
     async def postgres_stats(self, _: Request) -> Response:
-        """How PostgreSQL is doing."""
+        """Return how PostgreSQL is doing."""
         return json_answer(msgspec.convert(await self._postgres.read(), wire.PostgresStats))
 
     async def _workers(self, request: Request) -> tuple[Span, int, list[Any]]:

@@ -7,20 +7,22 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.engine.outcomes import ItemOutcome
 from queenmq.errors import Conflict, InvalidRequest, NotFound
+from queenmq.server.answers.opening import Opener
 from queenmq.server.answers.responses import json_answer, read_request
-from queenmq.server.requests.checks import check_name, check_text, check_uuid, shown
+from queenmq.server.requests.checks import check_name, check_text, check_uuid, quote
+from queenmq.server.requests.letter_retries import LetterRetries
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso, iso_or_none, parse_span
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
-from queenmq.storage.stores.dead_letters import LetterFilter, LetterStore, RetriedMessage
+from queenmq.storage.stores.dead_letters import DeadLetterFilter, RetriedMessage
 from queenmq.storage.stores.inspection import SCAN_MAX, InspectionStore, MessageFilter
 
 _STATUSES = ("pending", "processing", "completed", "dead_letter")
@@ -34,19 +36,21 @@ _BURIED = "Moved to the dead letters by an operator"
 
 
 class MessageRoutes:
-    """`on_changed` is told in which queue something may be had, or had again."""
+    """Routes of single messages. `on_changed` gets the queue whose messages changed."""
 
     def __init__(
         self,
         store: InspectionStore,
-        letters: LetterStore,
+        dead_letters: LetterRetries,
         settings: Settings,
+        opener: Opener,
         *,
         queue_max: Callable[[], int],
         on_changed: Callable[[str], None],
     ) -> None:
         self._store = store
-        self._letters = letters
+        self._dead_letters = dead_letters
+        self._opener = opener
         self._settings = settings
         self._queue_max = queue_max
         self._on_changed = on_changed
@@ -63,11 +67,13 @@ class MessageRoutes:
             "status": str,
             "from": str,
             "to": str,
+            "transactionId": str,
+            "text": str,
             **PAGE,
         },
     )
     async def list(self, request: Request) -> Response:
-        """A page of messages, newest first."""
+        """Return a page of messages, newest first."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query, default=200, limit_max=_LIMIT_MAX)
         which = _filter(query)
@@ -91,7 +97,7 @@ class MessageRoutes:
         query=PAGE,
     )
     async def of_queue(self, request: Request) -> Response:
-        """The newest messages of a queue, in short."""
+        """Return the newest messages of a queue, in short."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query, default=50, limit_max=_LIMIT_MAX)
         _check_reach(page)
@@ -105,12 +111,12 @@ class MessageRoutes:
 
     @route("GET", _ONE, wire.MessageDetail)
     async def show(self, request: Request) -> Response:
-        """One message with its payload."""
+        """Return one message with its payload."""
         place = self._place(request)
         row = await self._store.show_message(*place)
         if row is None:
-            raise _unknown(*place)
-        return json_answer(_detail(row))
+            raise _make_unknown(*place)
+        return json_answer(_detail(row, self._opener))
 
     @route("DELETE", _ONE, wire.MessageDeleted)
     async def delete(self, request: Request) -> Response:
@@ -118,34 +124,40 @@ class MessageRoutes:
         partition_id, transaction_id = self._place(request)
         queue = await self._store.delete_message(partition_id, transaction_id)
         if queue is None:
-            raise _unknown(partition_id, transaction_id)
+            raise _make_unknown(partition_id, transaction_id)
         self._on_changed(queue)
         return json_answer(
             wire.MessageDeleted(True, str(partition_id), transaction_id, "the message is deleted")
         )
 
-    @route("POST", _ONE + "/dlq", wire.MessageBuried, request=wire.BuryRequest, needs_body=False)
-    async def bury(self, request: Request) -> Response:
+    @route(
+        "POST",
+        _ONE + "/dlq",
+        wire.MessageDeadLettered,
+        request=wire.DeadLetterRequest,
+        needs_body=False,
+    )
+    async def dead_letter(self, request: Request) -> Response:
         """Move one message to the dead letters of the groups that have not passed it."""
         partition_id, transaction_id = self._place(request)
-        body = await read_request(request, wire.BuryRequest, default=wire.BuryRequest())
+        body = await read_request(request, wire.DeadLetterRequest, default=wire.DeadLetterRequest())
         error = check_text("error", body.error) or _BURIED
-        buried = await self._store.bury_message(partition_id, transaction_id, error)
-        if buried.queue is None:
-            raise _unknown(partition_id, transaction_id)
-        if not buried.consumer_groups:
+        moved = await self._store.dead_letter_message(partition_id, transaction_id, error)
+        if moved.queue is None:
+            raise _make_unknown(partition_id, transaction_id)
+        if not moved.consumer_groups:
             raise Conflict(
-                f"message {shown(transaction_id)} was passed by every consumer group; delete it"
+                f"message {quote(transaction_id)} was passed by every consumer group; delete it"
                 " if it is in the way"
             )
-        self._on_changed(buried.queue)
+        self._on_changed(moved.queue)
         return json_answer(
-            wire.MessageBuried(
+            wire.MessageDeadLettered(
                 True,
                 str(partition_id),
                 transaction_id,
                 "the message is a dead letter now",
-                consumer_groups=list(buried.consumer_groups),
+                consumer_groups=list(moved.consumer_groups),
             )
         )
 
@@ -153,8 +165,8 @@ class MessageRoutes:
     async def retry(self, request: Request) -> Response:
         """Push a dead message again at the end of its partition."""
         partition_id, transaction_id = self._place(request)
-        retried = await self._letters.retry(
-            LetterFilter(),
+        retried = await self._dead_letters.retry(
+            DeadLetterFilter(),
             partition_id=partition_id,
             transaction_id=transaction_id,
             limit=_GROUPS_MAX,
@@ -162,19 +174,19 @@ class MessageRoutes:
         )
         if not retried:
             if await self._store.show_message(partition_id, transaction_id) is None:
-                raise _unknown(partition_id, transaction_id)
+                raise _make_unknown(partition_id, transaction_id)
             raise Conflict(
-                f"message {shown(transaction_id)} is not a dead letter; only those are retried"
+                f"message {quote(transaction_id)} is not a dead letter; only those are retried"
             )
         # The newest one, should the id have been used again after its message had left.
         one = retried[-1]
-        if one.outcome == "f":
+        if one.outcome is ItemOutcome.FULL:
             raise Conflict(
-                f"queue {shown(one.queue)} is full; the dead letter stays, retry it when there is"
+                f"queue {quote(one.queue)} is full; the dead letter stays, retry it when there is"
                 " room"
             )
         self._on_changed(one.queue)
-        return json_answer(_retried(partition_id, transaction_id, one))
+        return json_answer(_make_retried(partition_id, transaction_id, one))
 
     def _place(self, request: Request) -> tuple[UUID, str]:
         partition_id = check_uuid("partitionId", request.path_params["partition_id"])
@@ -187,19 +199,26 @@ class MessageRoutes:
 def _filter(query: dict[str, str]) -> MessageFilter:
     status = query.get("status") or None
     if status is not None and status not in _STATUSES:
-        raise InvalidRequest(f"status {shown(status)} is unknown; use one of {_STATUSES}")
+        raise InvalidRequest(f"status {quote(status)} is unknown; use one of {_STATUSES}")
     names = {
         name: check_text(name, query.get(name)) or None
-        for name in ("queue", "ns", "task", "partition")
+        for name in ("queue", "ns", "task", "partition", "transactionId", "text")
     }
     if names["partition"] is not None and names["queue"] is None:
         raise InvalidRequest(
-            f"partition {shown(names['partition'])} needs its queue; send queue as well"
+            f"partition {quote(names['partition'])} needs its queue; send queue as well"
         )
     # A minute more: the clock that gave the messages their times may be ahead of ours.
     span = parse_span(query, default=timedelta(hours=1), ahead=timedelta(minutes=1))
     return MessageFilter(
-        names["queue"], names["ns"], names["task"], names["partition"], status, *span
+        names["queue"],
+        names["ns"],
+        names["task"],
+        names["partition"],
+        status,
+        *span,
+        names["transactionId"],
+        names["text"],
     )
 
 
@@ -211,15 +230,17 @@ def _check_reach(page: wire.Pagination) -> None:
         )
 
 
-def _unknown(partition_id: UUID, transaction_id: str) -> NotFound:
+def _make_unknown(partition_id: UUID, transaction_id: str) -> NotFound:
     return NotFound(
-        f"Message not found: partition {partition_id} has no message {shown(transaction_id)};"
+        f"Message not found: partition {partition_id} has no message {quote(transaction_id)};"
         " check both ids"
     )
 
 
-def _retried(partition_id: UUID, transaction_id: str, one: RetriedMessage) -> wire.MessageRetried:
-    is_stored = one.outcome == "q"
+def _make_retried(
+    partition_id: UUID, transaction_id: str, one: RetriedMessage
+) -> wire.MessageRetried:
+    is_stored = one.outcome is ItemOutcome.STORED
     return wire.MessageRetried(
         True,
         str(partition_id),
@@ -268,17 +289,20 @@ def _message(row: Any) -> dict[str, Any]:
         "queue_priority": row["priority"],
         "created_at": iso(row["created_at"]),
         "lease_expires_at": iso_or_none(row["lease_expires_at"]),
+        "seq": row["seq"],
     }
 
 
-def _detail(row: Any) -> wire.MessageDetail:
+def _detail(row: Any, opener: Opener) -> wire.MessageDetail:
+    payload, error = opener.open_row(row, queue=row["queue_name"], partition=row["partition_name"])
     groups = zip(
         row["group_names"] or (), row["have_passed"] or (), row["leased_until"] or (), strict=True
     )
     has_default = row["queue_status"] is not None
     return wire.MessageDetail(
         **_message(row),
-        payload=msgspec.Raw(row["payload"].encode()),
+        payload=payload,
+        decryption_error=error,
         is_encrypted=row["is_encrypted"],
         error_message=row["error_message"],
         retry_count=row["retry_count"],

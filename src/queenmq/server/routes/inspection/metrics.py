@@ -20,7 +20,7 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsRoutes:
-    """What all workers of this broker have done and use; other brokers answer for themselves."""
+    """Routes of this broker's metrics. Other brokers answer for themselves."""
 
     def __init__(
         self,
@@ -37,12 +37,12 @@ class MetricsRoutes:
 
     @route("GET", "/metrics/prometheus", str, media="text/plain")
     async def text(self, _: Request) -> Response:
-        """All series, for Prometheus."""
-        return Response(await self._scrape.tell(), headers={"content-type": _TEXT})
+        """Return all series, for Prometheus."""
+        return Response(await self._scrape.render(), headers={"content-type": _TEXT})
 
     @route("GET", "/metrics", wire.Metrics)
     async def overview(self, _: Request) -> Response:
-        """The few numbers that clients and dashboards read."""
+        """Return the few numbers that clients and dashboards read."""
         uptime = self._process.uptime_s
         pool = self._process.pool
         used = resource.getrusage(resource.RUSAGE_SELF)

@@ -1,4 +1,4 @@
-"""What the analytics job on Spark has found."""
+"""Routes of the results of jobs on Spark."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer
-from queenmq.server.requests.checks import check_text, check_uuid, shown
+from queenmq.server.requests.checks import check_text, check_uuid, quote
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query, parse_time
-from queenmq.server.requests.times import iso
+from queenmq.server.requests.times import iso, iso_or_none
 from queenmq.server.routing.spec import route
 from queenmq.storage.stores.pipeline import TABLES, PipelineStore, ResultFilter, Row
 
@@ -37,6 +37,27 @@ class PipelineRoutes:
         rows = await self._store.list_runs(limit=page.limit, offset=page.offset)
         return json_answer(wire.PipelineRunList([_run(row) for row in rows], list(TABLES)))
 
+    @route("GET", "/api/v1/analytics/archive", wire.ArchiveCoverage)
+    async def archive(self, request: Request) -> Response:
+        """How far queues are archived, and which days that covers."""
+        queues = await self._store.list_archived()
+        days = await self._store.list_archived_days()
+        return json_answer(
+            wire.ArchiveCoverage(
+                [
+                    wire.ArchivedQueue(
+                        queue=row["queue"],
+                        lake=row["lake"],
+                        location=row["location"],
+                        waiting_since=iso_or_none(row["waiting_since"]),
+                        updated_at=iso(row["updated_at"]),
+                    )
+                    for row in queues
+                ],
+                [wire.ArchivedDay(str(row["day"]), row["pushed"], row["archived"]) for row in days],
+            )
+        )
+
     @route(
         "GET",
         "/api/v1/analytics/pipeline/{table:name}",
@@ -51,10 +72,10 @@ class PipelineRoutes:
         },
     )
     async def table(self, request: Request) -> Response:
-        """Rows of one table of a run, by default of the newest."""
+        """Return rows of one table of a run, by default of the newest."""
         name = request.path_params["table"]
         if name not in TABLES:
-            raise NotFound(f"no table {shown(name)}; there are {', '.join(TABLES)}")
+            raise NotFound(f"no table {quote(name)}; there are {', '.join(TABLES)}")
         query = parse_query(request.scope["query_string"])
         page = parse_page(query, default=_PAGE)
         which = ResultFilter(

@@ -38,15 +38,15 @@ from queenmq.server.answers.status_answers import (
 )
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.reach import list_within
-from queenmq.server.requests.checks import check_name, check_text, shown
+from queenmq.server.requests.checks import check_name, check_text, quote
 from queenmq.server.requests.pages import PAGE, PAGE_MAX, parse_page
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import Span, iso, parse_span, step_minutes, steps_of
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.spool import SpoolStats
-from queenmq.storage.stores.history import HistoryStore
-from queenmq.storage.stores.status import QueueScope, StatusStore
+from queenmq.storage.stores.observation.history import HistoryStore
+from queenmq.storage.stores.observation.status import QueueScope, StatusStore
 
 #: Searches in partitions for one answer; fewer partitions are counted where there are many steps.
 _SEARCHES_MAX = 10_000
@@ -93,8 +93,8 @@ class StatusRoutes:
 
     @route("GET", "/api/v1/resources/overview", wire.Overview)
     async def overview(self, request: Request) -> Response:
-        """All queues, added up; computed every few seconds at most."""
-        overview = await self._look(_OVERVIEW_MS)
+        """Return all queues, added up; computed every few seconds at most."""
+        overview = await self._load_overview(_OVERVIEW_MS)
         age_s = (now_ms() - self._overview_ms) / 1000
         return json_answer(msgspec.structs.replace(overview, stats_age=round(age_s, 3)))
 
@@ -102,14 +102,14 @@ class StatusRoutes:
     async def refresh(self, request: Request) -> Response:
         """Compute what is kept for a while anew."""
         began = now_ms()
-        await self._look(0)
+        await self._load_overview(0)
         took = round(now_ms() - began, 1)
         return json_answer(wire.StatsRefreshed(True, wire.OverviewRefresh(True, took)))
 
-    async def _look(self, age_max_ms: float) -> wire.Overview:
+    async def _load_overview(self, age_max_ms: float) -> wire.Overview:
         asked = now_ms()
         async with self._lock:
-            # Whoever waited for somebody else's look has it now.
+            # Requests that waited for another one's query share its result.
             if self._overview is not None and self._overview_ms >= asked - age_max_ms:
                 return self._overview
             began = now_ms()
@@ -124,15 +124,15 @@ class StatusRoutes:
 
     @route("GET", "/api/v1/status", wire.Status, query={**_TIMES, **_SCOPE})
     async def status(self, request: Request) -> Response:
-        """Throughput in steps, and the state of the queues of a scope."""
+        """Return the throughput in steps, and the state of the queues of a scope."""
         query = parse_query(request.scope["query_string"])
         span = parse_span(query, default=timedelta(hours=1))
         minutes, scope = step_minutes(span), _scope(query)
-        recorded = await self._recorded(scope, span, minutes)
+        recorded = await self._read_history(scope, span, minutes)
         points, is_cut = await self._throughput(scope, span, minutes, recorded)
         queues = await self._store.queues(scope, limit=PAGE_MAX, offset=0)
         leases = await self._store.leases(scope)
-        letters, top_errors = await self._store.dead_letters(scope)
+        dead_letters, top_errors = await self._store.dead_letters(scope)
         return json_answer(
             wire.Status(
                 time_range=wire.TimeRange(iso(span.start), iso(span.end)),
@@ -149,21 +149,21 @@ class StatusRoutes:
                     total_acked=total(recorded.rows, "ack_success"),
                 ),
                 dead_letter_queue=wire.DeadLetterCounts(
-                    letters["total"],
-                    letters["partitions"],
+                    dead_letters["total"],
+                    dead_letters["partitions"],
                     [wire.ErrorCount(row["error"], row["count"]) for row in top_errors],
                 ),
                 workers=workers_of(recorded.workers) or [worker_of(self._process())],
                 errors=wire.ErrorCounts(
                     total(recorded.workers, "db_errors"),
                     total(recorded.rows, "ack_failed"),
-                    letters["total"],
+                    dead_letters["total"],
                 ),
                 stats_age=0,
             )
         )
 
-    async def _recorded(self, scope: QueueScope, span: Span, minutes: int) -> Recorded:
+    async def _read_history(self, scope: QueueScope, span: Span, minutes: int) -> Recorded:
         """Read the history of a scope: of its queues, or of all workers when it names none."""
         stretch = await self._history.cut(*span, bucket_minutes=minutes)
         workers = await self._history.workers(stretch)
@@ -210,11 +210,11 @@ class StatusRoutes:
         query={"interval": str, **_TIMES, **_SCOPE},
     )
     async def analytics(self, request: Request) -> Response:
-        """Messages pushed in each minute, hour or day."""
+        """Return messages pushed in each minute, hour or day."""
         query = parse_query(request.scope["query_string"])
         interval = query.get("interval") or "hour"
         if interval not in _INTERVALS:
-            raise InvalidRequest(f"interval {shown(interval)} is unknown; use minute, hour or day")
+            raise InvalidRequest(f"interval {quote(interval)} is unknown; use minute, hour or day")
         span = parse_span(query, default=timedelta(days=1))
         step = timedelta(seconds=_INTERVALS[interval])
         starts, counts, is_cut = await self._count(_scope(query), span, step)
@@ -238,7 +238,7 @@ class StatusRoutes:
         query={"namespace": str, "task": str, **PAGE},
     )
     async def queues(self, request: Request) -> Response:
-        """A page of queues, newest first."""
+        """Return a page of queues, newest first."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query)
         scope = _scope(query)._replace(queue=None)
@@ -253,14 +253,14 @@ class StatusRoutes:
 
     @route("GET", "/api/v1/status/queues/{queue:name}", wire.QueueStatus, query=PAGE)
     async def queue(self, request: Request) -> Response:
-        """One queue with its options, a page of its partitions, and the counts of all."""
+        """Return one queue with its options, a page of its partitions, and the counts of all."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query, default=1_000)
         name = request.path_params["queue"]
         check_name("queue", name, length_max=self._settings.max_name_length)
         queue = await self._store.queue(name)
         if queue is None:
-            raise NotFound(f"queue {shown(name)} does not exist; check its name")
+            raise NotFound(f"queue {quote(name)} does not exist; check its name")
         rows, totals = await self._store.partitions(
             queue["id"], limit=page.limit, offset=page.offset
         )
@@ -280,7 +280,7 @@ class StatusRoutes:
 
     @route("GET", "/api/v1/status/buffers", wire.Buffers)
     async def buffers(self, request: Request) -> Response:
-        """What this broker keeps on its disk."""
+        """Return what this broker keeps on its disk."""
         stats, process = self._spool_stats(), self._process()
         return json_answer(
             wire.Buffers(

@@ -10,10 +10,17 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.errors import NotFound, RequestTooLarge
+from queenmq.server.answers.opening import Opener
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.reach import Reachable
-from queenmq.server.requests.checks import check_count, check_group, check_name, check_uuid, shown
+from queenmq.server.requests.checks import (
+    check_count,
+    check_group,
+    check_name,
+    check_uuid,
+    quote,
+)
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso
@@ -30,8 +37,11 @@ _DATA_BYTES_MAX = 64 * 1024
 class TraceRoutes:
     """Recorded by consumers, read by people."""
 
-    def __init__(self, store: TraceStore, settings: Settings, reachable: Reachable) -> None:
+    def __init__(
+        self, store: TraceStore, settings: Settings, reachable: Reachable, opener: Opener
+    ) -> None:
         self._store = store
+        self._opener = opener
         self._settings = settings
         self._reachable = reachable
 
@@ -46,7 +56,7 @@ class TraceRoutes:
         if trace_id is None:
             raise NotFound(
                 f"Message not found: partition {trace.partition_id} has no message"
-                f" {shown(trace.transaction_id)}; check both ids"
+                f" {quote(trace.transaction_id)}; check both ids"
             )
         return json_answer(wire.TraceAdded(success=True, trace_id=str(trace_id)), 201)
 
@@ -73,7 +83,7 @@ class TraceRoutes:
 
     @route("GET", "/api/v1/traces/{partition_id}/{transaction_id:name}", wire.TraceList)
     async def of_message(self, request: Request) -> Response:
-        """All traces of a message, oldest first."""
+        """Return all traces of a message, oldest first."""
         partition_id = check_uuid("partitionId", request.path_params["partition_id"])
         transaction_id = check_name(
             "transactionId",
@@ -85,18 +95,19 @@ class TraceRoutes:
 
     @route("GET", "/api/v1/traces/by-name/{name:name}", wire.NamedTraceList, query=PAGE)
     async def by_name(self, request: Request) -> Response:
-        """A page of the traces with a name, newest first."""
+        """Return a page of the traces with a name, newest first."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query, limit_max=_LIMIT_MAX)
         name = check_name(
             "name", request.path_params["name"], length_max=self._settings.max_name_length
         )
         rows, total = await self._store.by_name(name, limit=page.limit, offset=page.offset)
-        return json_answer(wire.NamedTraceList([_named(row) for row in rows], total, page))
+        found = [_make_named_trace(row, self._opener) for row in rows]
+        return json_answer(wire.NamedTraceList(found, total, page))
 
     @route("GET", "/api/v1/traces/names", wire.TraceNameList, query=PAGE)
     async def names(self, request: Request) -> Response:
-        """A page of names, last used first."""
+        """Return a page of names, last used first."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query, default=50, limit_max=_LIMIT_MAX)
         rows, total = await self._store.names(limit=page.limit, offset=page.offset)
@@ -115,15 +126,15 @@ def _trace(row: Any) -> dict[str, Any]:
     }
 
 
-def _named(row: Any) -> wire.NamedTrace:
-    payload = row["payload"]
+def _make_named_trace(row: Any, opener: Opener) -> wire.NamedTrace:
+    payload, _ = opener.open_row(row, queue=row["queue_name"], partition=row["partition_name"])
     return wire.NamedTrace(
         **_trace(row),
         transaction_id=row["transaction_id"],
         partition_id=row["partition_id"],
         queue_name=row["queue_name"],
         partition_name=row["partition_name"],
-        message_payload=None if payload is None else msgspec.Raw(payload.encode()),
+        message_payload=payload,
     )
 
 

@@ -12,7 +12,7 @@ from queenmq.engine.diagnosis.facts import BrokerFacts, PartitionFacts, QueueFac
 from queenmq.engine.diagnosis.findings import Finding, diagnose
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer
-from queenmq.server.requests.checks import check_name, shown
+from queenmq.server.requests.checks import check_name, quote
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso, iso_or_none
 from queenmq.server.routing.spec import route
@@ -21,7 +21,7 @@ from queenmq.storage.stores.inspection import InspectionStore
 
 
 class WhyRoutes:
-    """`broker` tells what this process knows of a queue, beside what the database does."""
+    """The diagnosis of a group. `broker` returns what this process knows of a queue."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class WhyRoutes:
         query={"partition": str, "consumerGroup": str},
     )
     async def show(self, request: Request) -> Response:
-        """Findings about a queue or one of its partitions, for one consumer group."""
+        """Return findings about a queue or one of its partitions, for one consumer group."""
         query = parse_query(request.scope["query_string"])
         queue = self._name("queue", request.path_params["queue"])
         partition = query.get("partition") or None
@@ -52,10 +52,10 @@ class WhyRoutes:
             self._name("consumerGroup", group)
         facts = await self._store.queue_facts(queue, partition, group)
         if facts is None:
-            raise NotFound(f"queue {shown(queue)} does not exist; check its name")
+            raise NotFound(f"queue {quote(queue)} does not exist; check its name")
         if partition is not None and not facts.partitions:
             raise NotFound(
-                f"partition {shown(partition)} of queue {shown(queue)} does not exist; check both"
+                f"partition {quote(partition)} of queue {quote(queue)} does not exist; check both"
                 " names"
             )
         broker = self._broker(facts)

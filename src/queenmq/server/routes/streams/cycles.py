@@ -15,6 +15,7 @@ from queenmq.engine.streams.service import CycleService
 from queenmq.errors import TransactionRefused
 from queenmq.server.auth.reach import Reachable
 from queenmq.server.edge.exchange import Exchange
+from queenmq.server.metering.traffic import Traffic
 from queenmq.server.routes.hot.push import push_answers
 from queenmq.server.routes.streams.parsing import to_cycle, to_state_ask
 from queenmq.server.routing.spec import OneOf, route
@@ -30,10 +31,12 @@ class CycleRoutes:
         load: LoadManager,
         settings: Settings,
         reachable: Reachable,
+        traffic: Traffic,
         *,
         wait_s: Callable[[int], int],
     ) -> None:
         self._reachable = reachable
+        self._traffic = traffic
         self._service = service
         self._load = load
         self._settings = settings
@@ -100,12 +103,20 @@ class CycleRoutes:
         try:
             if missing is not None:
                 raise TransactionRefused(missing)
-            answer = self._committed(request, cycle, await self._service.commit(cycle))
+            outcome = await self._service.commit(cycle)
+            if request.ack is not None and not outcome.row.is_repeat:
+                self._traffic.count_cycle(
+                    outcome.row.queue_name or "",
+                    request.ack.status or "completed",
+                    request.ack.count,
+                    is_dead=bool(outcome.row.dlq),
+                )
+            answer = self._answer_committed(request, cycle, outcome)
         except TransactionRefused as error:
             answer = wire.CycleRefused(False, request.query_id, request.partition_id, str(error))
         exchange.answer(200, wire.encode(answer))
 
-    def _committed(
+    def _answer_committed(
         self, request: wire.CycleRequest, cycle: CycleItems, outcome: CycleOutcome
     ) -> wire.CycleCommitted:
         row = outcome.row

@@ -14,14 +14,14 @@ from queenmq.engine.requests import QUEUE_MODE, AckItem
 from queenmq.engine.streams.requests import CycleItems, StateAsk, StateOp
 from queenmq.errors import InvalidRequest, RequestTooLarge
 from queenmq.ids import parse_uuid
+from queenmq.server.requests.acks import NO_SUCH_LEASE
 from queenmq.server.requests.checks import (
     check_count,
     check_name,
     check_text,
     check_uuid,
-    shown,
+    quote,
 )
-from queenmq.server.routes.hot.ack import NO_SUCH_LEASE
 from queenmq.server.routes.hot.push import to_push_items
 from queenmq.settings import Settings
 
@@ -30,7 +30,7 @@ KEY_BYTES_MAX = 2_048
 
 
 class _WindowEnd(msgspec.Struct, rename="camel"):
-    """What the broker reads of a value of state."""
+    """The part of a state value that the broker reads."""
 
     window_end: Any = None
 
@@ -88,27 +88,27 @@ def to_state_ask(request: wire.StateRequest, settings: Settings) -> StateAsk:
 def _to_op(place: int, op: wire.StateOp, *, size_max: int) -> StateOp:
     field = f"state_ops[{place}]"
     if op.type not in ("upsert", "delete"):
-        raise InvalidRequest(f"{field}.type {shown(op.type)} is unknown; use upsert or delete")
+        raise InvalidRequest(f"{field}.type {quote(op.type)} is unknown; use upsert or delete")
     if not op.key:
         raise InvalidRequest(f"{field}.key must not be empty; name the row of state")
     check_text(f"{field}.key", op.key)
     if (size := len(op.key.encode())) > KEY_BYTES_MAX:
         raise InvalidRequest(
-            f"{field}.key {shown(op.key)} has {size} bytes; use at most {KEY_BYTES_MAX}"
+            f"{field}.key {quote(op.key)} has {size} bytes; use at most {KEY_BYTES_MAX}"
         )
     if op.type == "delete":
         return StateOp(op.key, None, None)
     value = bytes(op.value)
     if len(value) > size_max:
         raise RequestTooLarge(
-            f"{field}.value of key {shown(op.key)} has {len(value)} bytes; keep it below"
+            f"{field}.value of key {quote(op.key)} has {len(value)} bytes; keep it below"
             f" stream_value_bytes_max ({size_max}), or spread it over several keys"
         )
     return StateOp(op.key, value.decode(), find_window_end(value))
 
 
 def find_window_end(value: bytes) -> float | None:
-    """Return the number `windowEnd` of a value of state; None if it has none."""
+    """Return the number `windowEnd` of a value of state, or None if it has none."""
     if b"windowEnd" not in value:
         return None
     try:

@@ -10,11 +10,12 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.auth.decision import check_queues
-from queenmq.errors import Forbidden, NotFound
+from queenmq.errors import Conflict, Forbidden, NotFound
+from queenmq.server.answers.error_responses import row_of
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.reach import is_within, list_within
-from queenmq.server.requests.checks import check_name, shown
+from queenmq.server.requests.checks import check_name, quote
 from queenmq.server.requests.times import iso_or_none
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
@@ -23,12 +24,13 @@ from queenmq.storage.stores.streams import StreamStore
 
 #: Queries in one answer.
 _LISTED_MAX = 1_000
+_CODE = row_of(Conflict("")).code
 
 
 class QueryRoutes:
     """Queries as clients start them and operators see them.
 
-    `on_deleted` is told which group's start is forgotten on which queue.
+    `on_deleted` gets the group and the queue on which its start is forgotten.
     """
 
     def __init__(
@@ -73,17 +75,18 @@ class QueryRoutes:
         )
         if found.query_id is None:
             raise Forbidden(
-                f"Insufficient permissions: the stream {shown(body.name)} exists and reads another"
+                f"Insufficient permissions: the stream {quote(body.name)} exists and reads another"
                 " queue. Use another name, or delete that stream first if it is yours."
             )
         query_id = str(found.query_id)
         if found.config_hash != body.config_hash:
             error = (
-                f"config_hash mismatch: query {shown(body.name)} runs with {found.config_hash},"
+                f"config_hash mismatch: query {quote(body.name)} runs with {found.config_hash},"
                 f" this is {body.config_hash}; register it with reset to wipe its state,"
                 " or use another name"
             )
-            return json_answer(wire.RegisterRefused(False, query_id, body.name, error), 409)
+            refused = wire.RegisterRefused(False, query_id, body.name, error, _CODE)
+            return json_answer(refused, 409)
         return json_answer(
             wire.Registered(
                 True, query_id, body.name, body.config_hash, found.is_fresh, found.is_reset
@@ -92,7 +95,7 @@ class QueryRoutes:
 
     @route("GET", "/api/v1/streams", wire.StreamQueries)
     async def list(self, request: Request) -> Response:
-        """All queries, with how far behind they are and how much they remember."""
+        """Return all queries, with how far behind they are and how much they remember."""
         rows = await list_within(
             identity_of(request),
             lambda limit, offset: self._store.list_queries(None, limit=limit, offset=offset),
@@ -105,7 +108,7 @@ class QueryRoutes:
 
     @route("GET", "/api/v1/streams/{name:name}", wire.StreamQuery)
     async def show(self, request: Request) -> Response:
-        """One query."""
+        """Return one query."""
         name = self._name(request)
         return json_answer(_query(await self._find(request, name)))
 
@@ -116,7 +119,7 @@ class QueryRoutes:
         await self._find(request, name)
         found = await self._store.delete_query(name)
         if found is None:
-            raise NotFound(f"stream {shown(name)} does not exist; GET /api/v1/streams lists them")
+            raise NotFound(f"stream {quote(name)} does not exist; GET /api/v1/streams lists them")
         queue, groups = found
         for group in groups:
             await self._groups.delete(group, queue, deletes_start=True)
@@ -127,7 +130,7 @@ class QueryRoutes:
         """Find the query of a name, if the caller may know of it."""
         rows = await self._store.list_queries(name, limit=1)
         if not rows or not is_within(identity_of(request), rows[0]["source_queue"]):
-            raise NotFound(f"stream {shown(name)} does not exist; GET /api/v1/streams lists them")
+            raise NotFound(f"stream {quote(name)} does not exist; GET /api/v1/streams lists them")
         return rows[0]
 
     def _name(self, request: Request) -> str:

@@ -1,4 +1,6 @@
-"""What the analytics job reads: messages by the source, the other tables by bounded statements."""
+"""Reads the inputs of the analytics job: messages by the source, other tables by bounded
+statements.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class Queue:
 
 @dataclass(frozen=True)
 class Scene:
-    """What one run is about. Everything is read up to one transaction horizon."""
+    """The subject of one run. Everything is read up to one transaction horizon."""
 
     choice: Choice
     span: Range
@@ -61,7 +63,7 @@ class Scene:
     messages: int | None = None
 
 
-def look(choice: Choice, span: Range, *, counts: bool = False) -> Scene:
+def find_scene(choice: Choice, span: Range, *, counts: bool = False) -> Scene:
     """Find the queues and the horizon."""
     with Database(choice.url) as database:
         found = find_queues(database, choice.scope())
@@ -101,7 +103,7 @@ class Inputs:
         )
 
     def messages(self) -> DataFrame:
-        """What was pushed in the range, its payload as a number of bytes."""
+        """Return what was pushed in the range, its payload as a number of bytes."""
         from pyspark.sql import functions as F
 
         scene = self._scene
@@ -111,6 +113,8 @@ class Inputs:
             "endingOffsets": json.dumps({"xid": str(scene.xid)}),
             # Retention may be at work; what it takes meanwhile is not measured.
             "failOnDataLoss": "false",
+            # It takes as many bytes as are stored.
+            "encryptedPayloads": "stored",
         }
         frame = self._spark.read.format("queen").options(**options).load()
         return frame.where(
@@ -127,31 +131,31 @@ class Inputs:
         )
 
     def steps(self) -> DataFrame:
-        """The moves of cursors since the range began, also after it."""
+        """Return the moves of cursors since the range began, also after it."""
         return self._read("steps", self._history(None), STEPS)
 
     def last_steps(self) -> DataFrame:
-        """The last move of each cursor before the range began."""
+        """Return the last move of each cursor before the range began."""
         kept = {queue.id for queue in self._scene.queues if queue.keeps_history}
         start = self._scene.span.start
         parts = ({**part, "start": start} for part in self._parts() if part["queue"] in kept)
         return self._read("last_steps", parts, LAST_STEPS)
 
     def latencies(self) -> DataFrame:
-        """A row per message and group that has consumed it in the range."""
+        """Return a row per message and group that has consumed it in the range."""
         return self._read("latencies", self._history(self._scene.span.end), LATENCIES)
 
     def heads(self) -> DataFrame:
-        """A row per partition."""
+        """Return a row per partition."""
         start = self._scene.span.start
         return self._read("heads", ({**part, "start": start} for part in self._parts()), HEADS)
 
     def cursors(self) -> DataFrame:
-        """A row per partition and group."""
+        """Return a row per partition and group."""
         return self._read("cursors", self._parts(), CURSORS)
 
     def dead_letters(self) -> DataFrame:
-        """Counted by partition, group, error and bucket."""
+        """Count dead letters by partition, group, error and bucket."""
         span = self._scene.span
         values = (
             {"queue": q.id, "start": span.start, "end": span.end, "bucket": span.bucket_s}
@@ -171,7 +175,9 @@ class Inputs:
                 yield {"queue": queue.id, "part": part}
 
     def _history(self, end: datetime | None) -> Iterator[dict[str, Any]]:
-        """Parts of the history, the last of each queue open to the future where no end is given."""
+        """Yield parts of the history, the last of each queue open to the future where no end is
+        given.
+        """
         scene = self._scene
         kept = [queue.id for queue in scene.queues if queue.keeps_history]
         if not kept:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from queenmq.errors import SettingsError
-from queenmq.spark.jobs.analytics.inputs import Inputs, Scene, look
+from queenmq.spark.jobs.analytics.inputs import Inputs, Scene, find_scene
 from queenmq.spark.jobs.analytics.results import (
     LAKE_ROWS_MAX,
     Results,
@@ -47,14 +47,14 @@ class Analytics:
 
     choice: Choice
     span: Range
-    #: Partitions, producers and errors of each queue that are told by name.
+    #: Partitions, producers and errors of each queue that are listed by name.
     top: int = 20
     lake: str | None = None
     report: Path | None = None
 
     def plan(self, spark: SparkSession) -> Summary:
-        """How much there is to read."""
-        scene = look(self.choice, self.span, counts=True)
+        """Return how much there is to read."""
+        scene = find_scene(self.choice, self.span, counts=True)
         rows = [(q.name, q.partitions, q.keeps_history) for q in scene.queues]
         figures = {**self._about(), "messages": scene.messages}
         return Summary(
@@ -63,24 +63,24 @@ class Analytics:
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Read, work out, and put the results where they belong."""
-        progress.tell("looking at the queues", 0, _STAGES)
-        scene = look(self.choice, self.span)
+        progress.report("looking at the queues", 0, _STAGES)
+        scene = find_scene(self.choice, self.span)
         workshop = _Workshop(spark, scene, self.top, is_whole=self.lake is not None)
         with spark_failures("the queues cannot be measured"):
             results = workshop.work(progress)
         stored = results
         if self.lake is not None:
-            progress.tell("writing to the lake", 5, _STAGES)
+            progress.report("writing to the lake", 5, _STAGES)
             write_lake(self.lake, results)
             hottest = results.tables["hottest"]
             hot = of_partitions(results.tables["partitions"], hottest)
             stored = replace(results, tables={**results.tables, "partitions": hot})
-        progress.tell("writing to the tables of the API", 6, _STAGES)
+        progress.report("writing to the tables of the API", 6, _STAGES)
         publish(self.choice.url, stored)
         if self.report is not None:
-            progress.tell("writing the report", 7, _STAGES)
+            progress.report("writing the report", 7, _STAGES)
             _write(self.report, stored)
-        progress.tell("done", _STAGES, _STAGES)
+        progress.report("done", _STAGES, _STAGES)
         return self._summary(results)
 
     def _about(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class _Workshop:
         self._kept: list[DataFrame] = []
 
     def work(self, progress: Progress) -> Results:
-        """All tables."""
+        """Return all tables."""
         try:
             return self._work(progress)
         finally:
@@ -161,7 +161,7 @@ class _Workshop:
         span, top = self._scene.span, self._top
         kept = [queue.name for queue in self._scene.queues if queue.keeps_history]
         inputs = Inputs(self._spark, self._scene)
-        progress.tell("reading messages", 1, _STAGES)
+        progress.report("reading messages", 1, _STAGES)
         messages = self._keep(inputs.messages())
         pushes = self._keep(m.pushes(messages, span))
         heads = self._keep(inputs.heads())
@@ -172,27 +172,29 @@ class _Workshop:
             "payload_sizes": collect("payload_sizes", m.payload_sizes(messages)),
             "queues": collect("queues", self._queues(m, partitions, messages)),
         }
-        progress.tell("reading what consumers did", 2, _STAGES)
+        progress.report("reading what consumers did", 2, _STAGES)
         cursors = self._keep(inputs.cursors())
-        letters = self._keep(inputs.dead_letters())
+        dead_letters = self._keep(inputs.dead_letters())
         steps = self._keep(inputs.steps())
         consumed = self._keep(m.consumption(steps, span))
         latencies = self._keep(m.in_buckets(inputs.latencies(), "passed_at", span))
         places = self._keep(m.places(heads, cursors, steps, inputs.last_steps(), kept))
         backlogs = self._keep(m.backlogs(places, pushes, consumed))
-        every = self._keep(self._groups(cursors, letters))
-        tables["dead_letters"] = collect("dead_letters", m.errors(letters, top))
+        every = self._keep(self._groups(cursors, dead_letters))
+        tables["dead_letters"] = collect("dead_letters", m.errors(dead_letters, top))
         tables["groups"] = collect(
-            "groups", m.group_totals(every, kept, heads, cursors, consumed, latencies, letters)
+            "groups", m.group_totals(every, kept, heads, cursors, consumed, latencies, dead_letters)
         )
-        progress.tell("working out the timeline", 3, _STAGES)
+        progress.report("working out the timeline", 3, _STAGES)
         starts = m.start_backlogs(places)
         tables["timeline"] = collect(
             "timeline",
-            m.timeline(span, kept, every, pushes, consumed, backlogs, starts, latencies, letters),
+            m.timeline(
+                span, kept, every, pushes, consumed, backlogs, starts, latencies, dead_letters
+            ),
         )
-        progress.tell("working out the partitions", 4, _STAGES)
-        series = m.partition_series(pushes, consumed, backlogs, latencies, letters, heads)
+        progress.report("working out the partitions", 4, _STAGES)
+        series = m.partition_series(pushes, consumed, backlogs, latencies, dead_letters, heads)
         if self._is_whole:
             tables["partitions"] = collect("partitions", series, limit=LAKE_ROWS_MAX)
         else:
@@ -208,15 +210,15 @@ class _Workshop:
             [(queue.name, queue.keeps_history) for queue in self._scene.queues],
             "queue string, keeps_history boolean",
         )
-        found = m.merged(["queue"], named, m.skew(partitions), m.payload_shares(messages))
+        found = m.join_frames(["queue"], named, m.skew(partitions), m.payload_shares(messages))
         known: DataFrame = found.fillna(0, ["partitions", "pushed", "bytes"])
         return known
 
-    def _groups(self, cursors: DataFrame, letters: DataFrame) -> DataFrame:
-        """Every queue, without a group and with each that it has."""
+    def _groups(self, cursors: DataFrame, dead_letters: DataFrame) -> DataFrame:
+        """Return every queue, without a group and with each that it has."""
         schema = "queue string, consumer_group string"
         named = self._spark.createDataFrame([(q.name, None) for q in self._scene.queues], schema)
         pair = ["queue", "consumer_group"]
         return named.unionByName(
-            cursors.select(*pair).unionByName(letters.select(*pair)).distinct()
+            cursors.select(*pair).unionByName(dead_letters.select(*pair)).distinct()
         )

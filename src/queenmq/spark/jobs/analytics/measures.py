@@ -23,20 +23,20 @@ _ERROR_LENGTH = 200
 
 
 def bucket_of(column: str, span: Range) -> Column:
-    """When the bucket of a time begins."""
+    """Return the start of the bucket of a time."""
     step = span.bucket_s * 1_000_000
     micros = F.unix_micros(F.col(column))
     return F.timestamp_micros(micros - F.pmod(micros, F.lit(step)))
 
 
 def in_buckets(frame: DataFrame, column: str, span: Range) -> DataFrame:
-    """Rows of the range, with their bucket."""
+    """Return rows of the range, with their bucket."""
     inside = (F.col(column) >= F.lit(span.start)) & (F.col(column) < F.lit(span.end))
     return frame.where(inside).withColumn("bucket_at", bucket_of(column, span))
 
 
 def pushes(messages: DataFrame, span: Range) -> DataFrame:
-    """By partition and bucket; `head` is the last number given out in it."""
+    """Count pushes by partition and bucket. `head` is the last number given out in it."""
     return (
         in_buckets(messages, "created_at", span)
         .groupBy("queue", "partition", "partition_id", "bucket_at")
@@ -49,7 +49,7 @@ def pushes(messages: DataFrame, span: Range) -> DataFrame:
 
 
 def percentiles(latencies: DataFrame, keys: list[str]) -> DataFrame:
-    """Latency by these keys, and of how many messages."""
+    """Compute latency by these keys, and of how many messages."""
     shares = F.percentile_approx("latency_ms", [0.5, 0.95, 0.99], 10_000)
     grouped = latencies.groupBy(*keys).agg(shares.alias("p"), F.count("*").alias("measured"))
     wanted = [F.col("p")[number].alias(name) for number, name in enumerate(_LATENCY)]
@@ -57,7 +57,9 @@ def percentiles(latencies: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def consumption(steps: DataFrame, span: Range) -> DataFrame:
-    """By partition, group and bucket; `cursor` is where the group stood at its end."""
+    """Count messages consumed by partition, group and bucket. `cursor` is where the group stood at
+    its end.
+    """
     return (
         in_buckets(steps, "passed_at", span)
         .groupBy("queue", "partition", "partition_id", "consumer_group", "bucket_at")
@@ -72,16 +74,16 @@ def consumption(steps: DataFrame, span: Range) -> DataFrame:
 def places(
     heads: DataFrame, cursors: DataFrame, steps: DataFrame, before: DataFrame, kept: list[str]
 ) -> DataFrame:
-    """Each partition and group of queues with a history: head and cursor as the range began.
+    """Return each partition and group of queues with a history: head and cursor as the range began.
 
     A group that has not begun in a partition has all of it before it. The cursor at the start is
     where the first step since then set out from; without one, where it is now. If the last step
-    before went further, the group was brought back later, when nobody knows.
+    before went further, the group was brought back later, at an unknown time.
     """
     groups = cursors.select("queue", "consumer_group").distinct()
     every = heads.where(F.col("queue").isin(kept)).join(F.broadcast(groups), "queue", "inner")
     first = steps.groupBy(*_PAIR).agg((F.min_by("first_seq", "id") - 1).alias("set_out"))
-    known = merged(_PAIR, every.drop("last_seq"), cursors, first, before)
+    known = join_frames(_PAIR, every.drop("last_seq"), cursors, first, before)
     stood = F.coalesce("set_out", "cursor_seq", F.col("first_seq") - 1)
     return known.where("start_seq IS NOT NULL").select(
         *_PAIR,
@@ -91,8 +93,8 @@ def places(
 
 
 def backlogs(places: DataFrame, pushes: DataFrame, consumed: DataFrame) -> DataFrame:
-    """Backlog of each partition and group at the end of each bucket in which it changed, and by
-    how much it did.
+    """Compute the backlog of each partition and group at the end of each bucket in which it
+    changed, and the change.
     """
     heads = places.join(
         pushes.select("partition_id", "bucket_at", "head"), "partition_id", "inner"
@@ -126,13 +128,13 @@ def _backlog(head: Column, cursor: Column) -> Column:
 
 
 def start_backlogs(places: DataFrame) -> DataFrame:
-    """The backlog of each group as the range began."""
+    """Return the backlog of each group as the range began."""
     start = _backlog(F.col("start_head"), F.col("start_cursor"))
     return places.groupBy("queue", "consumer_group").agg(F.sum(start).alias("start_backlog"))
 
 
-def letters_by(dead_letters: DataFrame, keys: list[str]) -> DataFrame:
-    """Dead letters by these keys."""
+def group_dead_letters(dead_letters: DataFrame, keys: list[str]) -> DataFrame:
+    """Return dead letters by these keys."""
     return dead_letters.groupBy(*keys).agg(F.sum("letters").alias("dead_letters"))
 
 
@@ -141,19 +143,21 @@ def partition_series(
     consumed: DataFrame,
     backlogs: DataFrame,
     latencies: DataFrame,
-    letters: DataFrame,
+    dead_letters: DataFrame,
     heads: DataFrame,
 ) -> DataFrame:
-    """By partition, group and bucket, where something happened; without a group: pushes."""
+    """Join the figures by partition, group and bucket where something happened. Rows without a
+    group are pushes.
+    """
     keys = [*_PAIR, "bucket_at"]
     nobody = F.lit(None).cast("string").alias("consumer_group")
-    found = merged(
+    found = join_frames(
         keys,
         pushes.select("queue", "partition_id", nobody, "bucket_at", "pushed", "bytes"),
         consumed.select(*keys, "consumed", "retries"),
         backlogs.select(*keys, "backlog"),
         percentiles(latencies, keys).drop("measured"),
-        letters_by(letters, keys),
+        group_dead_letters(dead_letters, keys),
     )
     return found.join(heads.select("partition_id", "partition"), "partition_id", "inner")
 
@@ -167,9 +171,11 @@ def timeline(
     backlogs: DataFrame,
     starts: DataFrame,
     latencies: DataFrame,
-    letters: DataFrame,
+    dead_letters: DataFrame,
 ) -> DataFrame:
-    """By queue, group and bucket, every bucket; `every` has the queues and their groups."""
+    """Join the figures by queue, group and bucket, for every bucket. `every` has the queues and
+    their groups.
+    """
     keys = ["queue", "consumer_group", "bucket_at"]
     times = F.array(*(F.lit(time) for time in (span.start, span.end)))
     step = F.expr(f"INTERVAL {span.bucket_s} SECONDS")
@@ -180,7 +186,7 @@ def timeline(
     changes = backlogs.select(*keys, "change").unionByName(
         starts.select("queue", "consumer_group", first, F.col("start_backlog").alias("change"))
     )
-    found = merged(
+    found = join_frames(
         keys,
         buckets,
         _sums(
@@ -189,7 +195,7 @@ def timeline(
         _sums(consumed, keys, "consumed", "retries"),
         _sums(changes, keys, "change"),
         percentiles(latencies, keys).drop("measured"),
-        letters_by(letters, keys),
+        group_dead_letters(dead_letters, keys),
     )
     until = Window.partitionBy("queue", "consumer_group").orderBy("bucket_at")
     is_queue = F.col("consumer_group").isNull()
@@ -205,12 +211,12 @@ def timeline(
 
 
 def _zero_where(condition: Column, name: str) -> Column:
-    """0 instead of NULL where it is known that there was nothing, NULL elsewhere."""
+    """Return 0 instead of NULL where nothing is known to have happened, and NULL elsewhere."""
     return F.when(condition, F.coalesce(F.col(name), F.lit(0)))
 
 
-def merged(keys: list[str], *frames: DataFrame) -> DataFrame:
-    """Columns of several DataFrames side by side, each with one row per key at most.
+def join_frames(keys: list[str], *frames: DataFrame) -> DataFrame:
+    """Return columns of several DataFrames side by side, each with one row per key at most.
 
     One aggregation instead of a join per DataFrame; NULL is a key like others.
     """
@@ -224,19 +230,19 @@ def _sums(frame: DataFrame, keys: list[str], *names: str) -> DataFrame:
 
 
 def by_partition(pushes: DataFrame, heads: DataFrame) -> DataFrame:
-    """All that was pushed to each partition, those that got nothing among them.
+    """Return all that was pushed to each partition, those that got nothing among them.
 
     Not the default partition if it never had a message: a queue has it whether it is used or not.
     """
     keys = ["queue", "partition_id"]
     sums = _sums(pushes, keys, "pushed", "bytes")
     used = heads.where((F.col("partition") != _DEFAULT) | (F.col("last_seq") > 0))
-    found = merged(keys, used.select(*keys, "partition"), sums)
+    found = join_frames(keys, used.select(*keys, "partition"), sums)
     return found.where("partition IS NOT NULL").fillna(0, ["pushed", "bytes"])
 
 
 def hottest(partitions: DataFrame, top: int) -> DataFrame:
-    """The partitions with most messages of each queue."""
+    """Return the partitions with most messages of each queue."""
     order = Window.partitionBy("queue").orderBy(F.desc("pushed"), "partition")
     total = F.sum("pushed").over(Window.partitionBy("queue"))
     return (
@@ -248,8 +254,8 @@ def hottest(partitions: DataFrame, top: int) -> DataFrame:
 
 
 def skew(partitions: DataFrame) -> DataFrame:
-    """How unevenly pushes fall on the partitions of each queue: the largest by the mean, and the
-    Gini coefficient.
+    """Return how unevenly pushes fall on the partitions of each queue: the largest by the mean, and
+    the Gini coefficient.
     """
     place = F.row_number().over(Window.partitionBy("queue").orderBy("pushed", "partition_id"))
     count, total = F.count("*"), F.sum("pushed")
@@ -269,7 +275,7 @@ def skew(partitions: DataFrame) -> DataFrame:
 
 
 def payload_shares(messages: DataFrame) -> DataFrame:
-    """Sizes of payloads by queue."""
+    """Compute sizes of payloads by queue."""
     shares = F.percentile_approx("bytes", [0.5, 0.95, 0.99], 10_000)
     grouped = messages.groupBy("queue").agg(shares.alias("p"), F.max("bytes").alias("payload_max"))
     names = ("payload_p50", "payload_p95", "payload_p99")
@@ -278,7 +284,7 @@ def payload_shares(messages: DataFrame) -> DataFrame:
 
 
 def payload_sizes(messages: DataFrame) -> DataFrame:
-    """Payloads by queue and size, in classes of powers of two from 64 bytes on."""
+    """Count payloads by queue and size, in classes of powers of two from 64 bytes on."""
     power = F.ceil(F.log2(F.greatest("bytes", F.lit(64)).cast("double")))
     return (
         messages.withColumn("up_to_bytes", F.pow(F.lit(2.0), power).cast("bigint"))
@@ -288,7 +294,7 @@ def payload_sizes(messages: DataFrame) -> DataFrame:
 
 
 def producers(messages: DataFrame, top: int) -> DataFrame:
-    """Who pushed most; all others are one row without a rank."""
+    """Rank the producers that pushed most. All others are one row without a rank."""
     sums = messages.groupBy("queue", F.col("producer_sub").alias("producer")).agg(
         F.count("*").alias("pushed"), F.sum("bytes").alias("bytes")
     )
@@ -304,7 +310,7 @@ def producers(messages: DataFrame, top: int) -> DataFrame:
 
 
 def errors(dead_letters: DataFrame, top: int) -> DataFrame:
-    """Dead letters by group and error, equal but for numbers and ids in it."""
+    """Return dead letters by group and error, equal but for numbers and ids in it."""
     plain = F.regexp_replace(F.regexp_replace("error", _ID, "<id>"), _NUMBER, "<n>")
     order = Window.partitionBy("queue").orderBy(F.desc("letters"), "error")
     return (
@@ -328,23 +334,23 @@ def group_totals(
     cursors: DataFrame,
     consumed: DataFrame,
     latencies: DataFrame,
-    letters: DataFrame,
+    dead_letters: DataFrame,
 ) -> DataFrame:
-    """Each group over the whole range, and its backlog now."""
+    """Return each group over the whole range, and its backlog now."""
     keys = ["queue", "consumer_group"]
     groups = every.where(F.col("consumer_group").isNotNull())
-    pairs = merged(
+    pairs = join_frames(
         _PAIR, heads.join(F.broadcast(groups), "queue", "inner").drop("partition"), cursors
     ).where("first_seq IS NOT NULL")
     now = F.greatest(F.coalesce("cursor_seq", F.lit(0)), F.col("first_seq") - 1)
     backlog = pairs.groupBy(*keys).agg(F.sum(_backlog(F.col("last_seq"), now)).alias("backlog_now"))
-    found = merged(
+    found = join_frames(
         keys,
         groups,
         backlog,
         _sums(consumed, keys, "consumed", "retries"),
         percentiles(latencies, keys),
-        letters_by(letters, keys),
+        group_dead_letters(dead_letters, keys),
     )
     is_kept = F.col("queue").isin(kept)
     return found.fillna(0, ["backlog_now", "dead_letters"]).withColumns(

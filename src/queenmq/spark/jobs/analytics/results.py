@@ -94,7 +94,7 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a run is about; the same again has the same id."""
+    """The identity of a run. The same run again has the same id."""
 
     scope: Mapping[str, str]
     span: Range
@@ -106,7 +106,7 @@ class Run:
         return str(uuid5(_SPACE, json.dumps([*about, self.span.bucket_s])))
 
     def row(self) -> dict[str, Any]:
-        """Its row for the API, and for the lake."""
+        """Return the row for the API and the lake."""
         return {
             "id": self.id,
             "scope": dict(self.scope),
@@ -125,13 +125,13 @@ class Results:
     tables: Mapping[str, pa.Table]
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """The rows of a table, as plain values."""
+        """Return the rows of a table, as plain values."""
         found: list[dict[str, Any]] = self.tables[name].to_pylist()
         return found
 
 
 def collect(name: str, frame: DataFrame, *, limit: int = ROWS_MAX) -> pa.Table:
-    """The rows of a DataFrame in the form of the table, in its order."""
+    """Return the rows of a DataFrame in the form of the table, in its order."""
     columns, order = TABLES[name]
     table = frame.select(*columns).limit(limit + 1).toArrow()
     if table.num_rows > limit:
@@ -143,7 +143,7 @@ def collect(name: str, frame: DataFrame, *, limit: int = ROWS_MAX) -> pa.Table:
 
 
 def of_partitions(table: pa.Table, hottest: pa.Table) -> pa.Table:
-    """The rows of the partitions that are among the hottest of their queue."""
+    """Return the rows of the partitions that are among the hottest of their queue."""
     wanted = set(zip(*(hottest.column(c).to_pylist() for c in ("queue", "partition")), strict=True))
     places = zip(*(table.column(c).to_pylist() for c in ("queue", "partition")), strict=True)
     return table.filter(pa.array([place in wanted for place in places], pa.bool_()))
@@ -172,7 +172,7 @@ def write_lake(lake: str, results: Results) -> None:
 
 
 def write_table(lake: str, name: str, table: pa.Table, run_id: str) -> None:
-    """One table of a lake: the rows of a run replace those that it had."""
+    """Write one table of a lake. The rows of a run replace its earlier ones."""
     from deltalake import DeltaTable, write_deltalake
 
     from queenmq.spark.lake.layout import Lake
@@ -200,5 +200,5 @@ def _plain(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def total(table: pa.Table, column: str) -> int:
-    """The sum of a column; 0 where there is none."""
+    """Return the sum of a column; 0 where there is none."""
     return int(pc.sum(table.column(column)).as_py() or 0)

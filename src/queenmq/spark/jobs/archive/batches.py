@@ -33,7 +33,7 @@ class Batch:
 
 
 def next_batch(waiting: Mapping[UUID, Waiting], horizon: int) -> Batch | None:
-    """The batch that is furthest behind; None: nothing waits below the horizon."""
+    """Return the batch that is furthest behind. None means: nothing waits below the horizon."""
     if not waiting:
         return None
     start = min(queue.first for queue in waiting.values())

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from queenmq.spark.jobs.archive.batches import Batch
 from queenmq.spark.jobs.archive.store import ArchiveStore
-from queenmq.spark.lake.layout import pruned
+from queenmq.spark.lake.layout import prune_files
 from queenmq.spark.lake.manifest import Entry
 from queenmq.spark.lake.reading import read_files, row_checksum, tallies
 from queenmq.spark.lake.table import MessageTable
-from queenmq.spark.lake.tally import Tally, differing
+from queenmq.spark.lake.tally import Tally, find_differences
 from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the lake holds of a batch."""
+    """The content of the lake for a batch."""
 
     entries: list[Entry]
     findings: list[Finding]
@@ -51,8 +51,8 @@ class Checked:
 def lake_rows(
     spark: SparkSession, table: MessageTable, names: Collection[str], batch: Batch
 ) -> DataFrame:
-    """The lake's rows of a batch, from the files of the table."""
-    files = pruned(table.files(), queues=names, start=batch.start, end=batch.end)
+    """Return the lake's rows of a batch, from the files of the table."""
+    files = prune_files(table.files(), queues=names, start=batch.start, end=batch.end)
     rows = read_files(spark, table.lake, files)
     return rows.where(
         rows["queue"].isin(list(names)) & rows["xid"].between(batch.start, batch.end - 1)
@@ -84,7 +84,7 @@ def check(
             if row["partition_id"] in ours
         ]
         there = store.tallies(batch)
-        odd = differing({entry.partition_id: entry.tally for entry in entries}, there)
+        odd = find_differences({entry.partition_id: entry.tally for entry in entries}, there)
         findings = _compare(spark, rows, live(), odd) if odd else []
     removed = sum(entry.tally.messages for entry in entries) - _sum(there)
     return Checked(entries, findings, 0 if findings else max(0, removed))
@@ -97,7 +97,7 @@ def _sum(there: Mapping[str, Tally]) -> int:
 def _compare(
     spark: SparkSession, rows: DataFrame, live: DataFrame, partitions: list[str]
 ) -> list[Finding]:
-    """Message by message."""
+    """Compare message by message."""
     from pyspark.sql import functions as F
 
     chosen = spark.createDataFrame([(key,) for key in partitions], "partition_id string")

@@ -44,7 +44,7 @@ COUNT_MAX = 10_000_000
 
 @dataclass(frozen=True)
 class ArchiveOptions:
-    """What is archived where, and what else is done."""
+    """The options of the archive job."""
 
     url: str
     lake: Lake
@@ -65,7 +65,7 @@ class ArchiveOptions:
 
 @dataclass
 class Totals:
-    """What a run did."""
+    """The totals of a run."""
 
     messages: int = 0
     commits: int = 0
@@ -85,7 +85,7 @@ class ArchiveJob:
         self._options = options
 
     def plan(self, spark: SparkSession) -> Summary:
-        """What waits to be archived."""
+        """Return what waits to be archived."""
         table = find_table(self._options.lake)
         with ArchiveStore(self._options.url) as store:
             queues = store.queues(self._options.scope)
@@ -116,7 +116,7 @@ class ArchiveJob:
         return list(compaction.small_files(table.files(), is_thorough=is_thorough))
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
-        """Archive what there is; with an interval, until somebody asks to stop."""
+        """Archive what there is; with an interval, until a stop is requested."""
         options = self._options
         with ArchiveStore(options.url) as store, stop_requests() as stop:
             # What is wrong with the names is said before anything is made.
@@ -125,7 +125,7 @@ class ArchiveJob:
             run = _Run(options, spark, progress, store, open_table(options.lake))
             run.archive(stop)
             while options.interval_s is not None and not run.totals.findings:
-                progress.tell("waiting for messages")
+                progress.report("waiting for messages")
                 if stop.wait(options.interval_s):
                     break
                 run.archive(stop)
@@ -149,15 +149,17 @@ class _Run:
         self._store = store
         self._table = table
         self._lake = table.id
-        #: What the log says, kept: nobody else changes it.
+        #: What the log says, kept: no other process changes it.
         self._positions: dict[UUID, int] = {}
         self.totals = Totals()
         #: What the run will have archived when it has caught up; None: that is too much to count.
         self._expected: int | None = None
 
     def archive(self, stop: threading.Event) -> None:
-        """Everything below the horizon, batch by batch; stops between two of them."""
-        queues = self._look_up()
+        """Archive everything below the horizon, batch by batch. A stop is obeyed between two of
+        them.
+        """
+        queues = self._find_queues()
         self._store.check_origin(self._table, continues=self._options.continues_database)
         self._check_ahead(self._store.horizon())
         self._verify_rest(queues)
@@ -169,18 +171,18 @@ class _Run:
             if batch is None:
                 break
             self._archive(batch, queues)
-            queues = self._look_up()
+            queues = self._find_queues()
         if not stop.is_set() and not self.totals.findings:
             self._tidy()
 
-    def _look_up(self) -> dict[UUID, str]:
+    def _find_queues(self) -> dict[UUID, str]:
         queues = self._store.queues(self._options.scope)
         for key in queues.keys() - self._positions.keys():
             self._positions[key] = self._table.position(key)
         return queues
 
     def _verify_rest(self, queues: dict[UUID, str]) -> None:
-        """What was committed by a run that did not get to verify it."""
+        """Verify what an earlier run committed but did not verify."""
         verified = self._store.positions(self._lake, queues)
         ranges = defaultdict(list)
         for key in queues:
@@ -188,7 +190,7 @@ class _Run:
                 ranges[verified.get(key, 0), self._positions[key]].append(key)
         for (start, end), keys in sorted(ranges.items()):
             if not self.totals.findings:
-                self._progress.tell("verifying what was archived before")
+                self._progress.report("verifying what was archived before")
                 self._verify(Batch(tuple(keys), start, end), queues)
 
     def _count_waiting(self, queues: dict[UUID, str]) -> int | None:
@@ -217,8 +219,8 @@ class _Run:
             )
 
     def _archive(self, batch: Batch, queues: dict[UUID, str]) -> None:
-        self._tell("writing")
-        # Nothing of these queues waits below the start, so whoever verifies need not look there.
+        self._report("writing")
+        # Nothing of these queues waits below the start, so verification can skip them.
         self._store.advance(self._lake, self._options.lake.location, batch.queues, batch.start)
         files = write_files(
             self._spark,
@@ -239,7 +241,7 @@ class _Run:
         for file in files:
             self.totals.messages += file.messages or 0
             self.totals.queues[file.queue] += file.messages or 0
-        self._tell("verifying")
+        self._report("verifying")
         self._verify(batch, queues)
 
     def _note(self, end: int) -> Origin | None:
@@ -248,14 +250,14 @@ class _Run:
         noted = self._store.check_origin(self._table, continues=continues, xid=end)
         return None if noted.mark is None else Origin.of(noted.database, noted.mark)
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         done = self.totals.messages
         # More may have come since they were counted.
         total = None if self._expected is None else max(done, self._expected)
-        self._progress.tell(f"{what} messages", done, total)
+        self._progress.report(f"{what} messages", done, total)
 
     def _live(self, batch: Batch, queues: dict[UUID, str]) -> DataFrame:
-        """The messages of a batch as they are in the database."""
+        """Return the messages of a batch as they are in the database."""
         names = [queues[key] for key in batch.queues]
         return (
             self._spark.read.format("queen")
@@ -265,7 +267,9 @@ class _Run:
                 startingOffsets=json.dumps({"xid": str(batch.start)}),
                 endingOffsets=json.dumps({"xid": str(batch.end)}),
                 includeXid="true",
-                # What is removed while it is read cannot be archived, and nobody asks for it.
+                # The lake gets what the database has: it is to hold nothing that a key protects.
+                encryptedPayloads="stored",
+                # What is removed while it is read cannot be archived, and no reader asks for it.
                 failOnDataLoss="false",
             )
             .load()
@@ -296,7 +300,7 @@ class _Run:
         is_thorough = self._options.compact
         groups = list(compaction.small_files(self._table.files(), is_thorough=is_thorough))
         for files in compaction.bundles(groups):
-            self._progress.tell("compacting")
+            self._progress.report("compacting")
             self._store.check_lock(self._lake)
             # Files that another writer has replaced meanwhile are left to it.
             with contextlib.suppress(Conflict):
@@ -305,13 +309,13 @@ class _Run:
         self._table = open_table(self._options.lake)
         manifest.tidy(self._options.lake)
         if self._options.vacuum_hours is not None:
-            self._progress.tell("removing files that are not needed any more")
+            self._progress.report("removing files that are not needed any more")
             hours = self._options.vacuum_hours
             self.totals.vacuumed += self._table.vacuum(hours)
             self.totals.vacuumed += manifest.clean_up(self._options.lake, hours)
 
     def summary(self) -> Summary:
-        """For people and programs."""
+        """Return the summary for people and programs."""
         totals = self.totals
         queues = self._store.queues(self._options.scope)
         holder = self._store.holder(queues, self._store.horizon())

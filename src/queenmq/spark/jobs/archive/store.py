@@ -17,7 +17,7 @@ from queenmq.spark.lake.tally import Tally, add_up
 from queenmq.spark.source.history import Noted
 from queenmq.spark.source.offsets import end_of_batch
 from queenmq.spark.source.options import Scope
-from queenmq.spark.source.planning import Split, count, horizon, look_up, plan
+from queenmq.spark.source.planning import Split, count, horizon, plan, read_queue_names
 from queenmq.spark.source.selection import Selection
 
 #: Partitions that are marked by one statement.
@@ -32,7 +32,7 @@ class Holder:
     """Messages that wait for an open transaction."""
 
     messages: int
-    #: The transaction, if it could be told.
+    #: The transaction, if it is known.
     transaction: str | None
 
 
@@ -51,7 +51,7 @@ class ArchiveStore:
         self._database.close()
 
     def lock(self, lake: UUID) -> None:
-        """Be the only writer of a lake, for as long as the connection lasts."""
+        """Lock the lake, so that there is one writer while the connection lasts."""
         pause = threading.Event()
         for _ in range(_LOCK_TRIES):
             if self._database.rows(self._sql["lock"], {"lake": str(lake)})[0]["is_ours"]:
@@ -63,13 +63,13 @@ class ArchiveStore:
         )
 
     def check_lock(self, lake: UUID) -> None:
-        """Fail if somebody else may write by now."""
+        """Fail if another process may write by now."""
         if not self._database.rows(self._sql["is_locked"], {"lake": str(lake)})[0]["is_ours"]:
             raise Conflict("the connection that locks the lake was replaced; run the job again")
 
     def queues(self, scope: Scope) -> dict[UUID, str]:
-        """The queues that are meant just now, with their names."""
-        return look_up(self._database, scope)
+        """Return the queues that are meant just now, with their names."""
+        return read_queue_names(self._database, scope)
 
     def check_origin(
         self, table: MessageTable, *, continues: str | None, xid: int | None = None
@@ -78,7 +78,7 @@ class ArchiveStore:
         return check_origin(self._database, table, continues=continues, xid=xid)
 
     def partitions_of(self, queues: Iterable[UUID], partitions: Sequence[str]) -> set[str]:
-        """Those of these partitions that belong to these queues."""
+        """Return those of these partitions that belong to these queues."""
         found: set[str] = set()
         for first in range(0, len(partitions), _MARKS):
             parameter = {
@@ -90,11 +90,11 @@ class ArchiveStore:
         return found
 
     def horizon(self) -> int:
-        """Every transaction below has ended."""
+        """Return the horizon: every transaction below it has ended."""
         return horizon(self._database)
 
     def waiting(self, positions: Mapping[UUID, int], horizon: int) -> dict[UUID, Waiting]:
-        """The queues that have messages from their position on, below the horizon."""
+        """Return the queues that have messages from their position on, below the horizon."""
         asked = [{"id": str(key), "xid": str(xid)} for key, xid in positions.items()]
         rows = self._database.rows(self._sql["waiting"], {"queues": asked, "horizon": str(horizon)})
         return {
@@ -104,7 +104,7 @@ class ArchiveStore:
         }
 
     def cut(self, batch: Batch, limit: int) -> Batch:
-        """The batch with at most so many messages, or with one transaction that has more."""
+        """Return the batch with at most so many messages, or with one transaction that has more."""
         selection = _selection(batch)
         statement = fill(
             load("read")["cut"],
@@ -117,11 +117,11 @@ class ArchiveStore:
         return replace(batch, end=end_of_batch(batch.start, cut, batch.end))
 
     def count(self, batch: Batch, limit: int) -> int:
-        """How many messages, up to a limit."""
+        """Return how many messages, up to a limit."""
         return count(self._database, _selection(batch), limit=limit)
 
     def holder(self, queues: Collection[UUID], horizon: int) -> Holder | None:
-        """What waits above the horizon, and for whom."""
+        """Return what waits above the horizon, and for whom."""
         above = Selection(tuple(queues), start=horizon)
         messages = count(self._database, above, limit=1_000_000)
         if not messages:
@@ -144,7 +144,7 @@ class ArchiveStore:
         return self._database.table(statement).to_pylist()  # type: ignore[no-any-return]
 
     def positions(self, lake: UUID, queues: Iterable[UUID]) -> dict[UUID, int]:
-        """How far the lake is verified; queues that never were are not in it."""
+        """Return how far the lake is verified; queues that never were are not in it."""
         parameter = {"lake": str(lake), "queues": list(map(str, queues))}
         rows = self._database.rows(self._sql["positions"], parameter)
         return {UUID(row["id"]): int(row["xid"]) for row in rows}
@@ -173,7 +173,7 @@ class ArchiveStore:
         return moved
 
     def partitions(self, queue: UUID) -> Iterator[list[str]]:
-        """The partitions of a queue, page by page."""
+        """Yield the partitions of a queue, page by page."""
         after = str(_FIRST_ID)
         while True:
             parameter = {"queue": str(queue), "after": after}

@@ -33,29 +33,29 @@ _CONTENT = (
 )
 
 
-def lookups(picture: Picture, partitions: int) -> Checked:
-    """Lookup rows say what is true of the messages."""
+def check_lookups(picture: Picture, partitions: int) -> Checked:
+    """Check that lookup rows agree with the messages."""
     rows = picture.rows("lookups", SCHEMA, "some_partitions", "partition_part")
-    return _checked("lookup", partitions, rows)
+    return _make_checked("lookup", partitions, rows)
 
 
 def cursors(picture: Picture, partitions: int) -> Checked:
-    """No cursor and no lease is beyond the end of its partition."""
+    """Check that no cursor and no lease is beyond the end of its partition."""
     rows = picture.rows("cursors_ahead", SCHEMA, "some_rows", "row_part")
-    return _checked("cursor", partitions, rows)
+    return _make_checked("cursor", partitions, rows)
 
 
-def letters(picture: Picture, partitions: int, lake: DataFrame | None) -> Checked:
-    """A dead letter leads to its message, live or in the lake, or stands for it."""
+def check_dead_letters(picture: Picture, partitions: int, lake: DataFrame | None) -> Checked:
+    """Check that a dead letter leads to its message, live or in the lake, or stands for it."""
     rows = picture.rows("letters", SCHEMA, "some_rows", "row_part")
     if lake is not None:
         kept = lake.select("partition_id", "seq").distinct()
         gone = F.col("detail").startswith("the message is gone")
         rows = rows.where(~gone).unionByName(rows.where(gone).join(kept, _KEY, "left_anti"))
-    return _checked("dead letter", partitions, rows)
+    return _make_checked("dead letter", partitions, rows)
 
 
-def _checked(name: str, looked_at: int, rows: DataFrame) -> Checked:
+def _make_checked(name: str, checked: int, rows: DataFrame) -> Checked:
     found = rows.limit(KEPT_MAX + 1).collect()
     total = rows.count() if len(found) > KEPT_MAX else len(found)
     findings = tuple(
@@ -70,11 +70,11 @@ def _checked(name: str, looked_at: int, rows: DataFrame) -> Checked:
         )
         for row in sorted(found[:KEPT_MAX], key=lambda row: tuple(map(str, row)))
     )
-    return Checked(name, looked_at, findings, total)
+    return Checked(name, checked, findings, total)
 
 
-def compared(live: DataFrame, places: DataFrame) -> DataFrame:
-    """The live messages that can be compared, with what is known of their partition."""
+def join_places(live: DataFrame, places: DataFrame) -> DataFrame:
+    """Return the live messages that can be compared, with what is known of their partition."""
     known = places.select("partition_id", "first_seq", "safe_seq", "archived_seq")
     return live.join(F.broadcast(known), "partition_id", "inner").where(
         F.col("seq").between(F.col("first_seq"), F.col("safe_seq"))
@@ -82,7 +82,7 @@ def compared(live: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def density(places: DataFrame, tallies: DataFrame, url: str, removed: Sql) -> Checked:
-    """Numbers have no gap from the first message that is left to the end.
+    """Check that numbers have no gap from the first message that is left to the end.
 
     `tallies` counts the messages of each partition. What retention took between the two looks is
     told from a gap by a third one, in one snapshot.
@@ -98,8 +98,8 @@ def density(places: DataFrame, tallies: DataFrame, url: str, removed: Sql) -> Ch
     if suspects:
         with Database(url) as database:
             findings = [f for row in suspects for f in _recount(database, row, removed)]
-    looked_at = places.count()
-    return Checked("dense seq", looked_at, tuple(findings))
+    checked = places.count()
+    return Checked("dense seq", checked, tuple(findings))
 
 
 def _recount(database: Database, row: Any, removed: Sql) -> Iterable[Finding]:
@@ -123,7 +123,7 @@ def _recount(database: Database, row: Any, removed: Sql) -> Iterable[Finding]:
 
 
 def deliveries(kept: DataFrame, steps: DataFrame, url: str) -> Checked:
-    """No message below a cursor was passed without a step of the history.
+    """Check that no message below a cursor was passed without a step of the history.
 
     Only from the first step on that is left: what is older was swept.
     """
@@ -133,12 +133,12 @@ def deliveries(kept: DataFrame, steps: DataFrame, url: str) -> Checked:
     findings = []
     if suspects:
         with Database(url) as database:
-            findings = [f for row in suspects for f in _look_again(database, row)]
+            findings = [f for row in suspects for f in _check_again(database, row)]
     return Checked("delivered", kept.count(), tuple(findings))
 
 
 def _gaps(kept: DataFrame, steps: DataFrame, pair: list[str]) -> DataFrame:
-    """Numbers at or below the cursor, above the first step, in no step."""
+    """Return numbers at or below the cursor, above the first step, in no step."""
     own = steps.join(
         kept.select("partition_id", "consumer_group", "cursor_seq", "since"),
         ["partition_id", "consumer_group"],
@@ -165,7 +165,7 @@ def _gaps(kept: DataFrame, steps: DataFrame, pair: list[str]) -> DataFrame:
     return inner.unionByName(tail)
 
 
-def _look_again(database: Database, row: Any) -> Iterable[Finding]:
+def _check_again(database: Database, row: Any) -> Iterable[Finding]:
     parameter = {
         "partition": row.partition_id,
         "group": row.consumer_group,
@@ -187,13 +187,13 @@ def _look_again(database: Database, row: Any) -> Iterable[Finding]:
 
 
 def fingerprint() -> Any:
-    """A number for what a message is; equal ones are the same with all likelihood."""
-    told = [F.coalesce(F.col(name).cast("string"), F.lit("\0")) for name in _CONTENT]
-    return F.xxhash64(*told)
+    """Return a number for what a message is; equal ones are the same with all likelihood."""
+    content = [F.coalesce(F.col(name).cast("string"), F.lit("\0")) for name in _CONTENT]
+    return F.xxhash64(*content)
 
 
 def archive(live: DataFrame, lake: DataFrame) -> Checked:
-    """Each live message that is marked as archived is in the lake, once and the same.
+    """Return each live message that is marked as archived is in the lake, once and the same.
 
     One way only: what the lake has and the live table has not was removed by retention, or is a
     gap, which `density` finds.
@@ -206,14 +206,14 @@ def archive(live: DataFrame, lake: DataFrame) -> Checked:
         .groupBy(*_KEY)
         .agg(F.count("*").alias("copies"), F.min("print").alias("print"))
     )
-    told = (
+    content = (
         F.when(F.col("copies").isNull(), "not in the lake")
         .when(F.col("copies") > 1, "in the lake more than once")
         .when(F.col("print") != F.col("own"), "another message in the lake")
     )
     wrong = (
         marked.join(copies, _KEY, "left")
-        .withColumn("what", told)
+        .withColumn("what", content)
         .groupBy("queue", "partition", "partition_id", "what")
         .agg(F.count("*").alias("messages"), F.min("seq").alias("seq"))
     )
@@ -240,7 +240,7 @@ def archive(live: DataFrame, lake: DataFrame) -> Checked:
 
 
 def marks(places: DataFrame, lake: DataFrame, manifest: DataFrame) -> Checked:
-    """The lake reaches up to the mark of each partition, and has all that was verified.
+    """Check that the lake reaches up to the mark of each partition, and has all that was verified.
 
     A gap by itself says nothing: a message may have been removed before it was archived.
     """

@@ -1,4 +1,4 @@
-"""Pure: what the audit has found, and how it is told."""
+"""Pure: the findings of the audit, and their report."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """What one check has looked at and found; `total` counts also what was not kept."""
+    """The result of one check. `total` counts also what was not kept."""
 
     name: str
-    looked_at: int
+    checked: int
     findings: tuple[Finding, ...]
     total: int | None = None
     #: Why it was not done.
@@ -50,20 +50,20 @@ class Checked:
 
 
 def overview(checks: list[Checked]) -> Table:
-    """A row per check."""
-    rows = [(c.name, c.looked_at, c.count, c.skipped or "") for c in checks]
+    """Return a row per check."""
+    rows = [(c.name, c.checked, c.count, c.skipped or "") for c in checks]
     return Table(("check", "looked at", "findings", "remark"), rows)
 
 
-def listing(checks: list[Checked]) -> Table:
-    """The first findings."""
+def list_findings(checks: list[Checked]) -> Table:
+    """Return the first findings."""
     found = [finding for check in checks for finding in check.findings][:SHOWN_MAX]
     rows = [(f.check, f.queue, f.partition, f.consumer_group, f.seq, f.detail) for f in found]
     return Table(COLUMNS[:-1], rows)
 
 
 def to_arrow(checks: list[Checked], run_id: str, at: str) -> pa.Table:
-    """All findings, for the lake; a run without any is a row that says so."""
+    """Return all findings, for the lake; a run without any is a row that says so."""
     rows: list[dict[str, object]] = [
         {"run_id": run_id, "audited_at": at, **dict(zip(COLUMNS, _values(f), strict=True))}
         for check in checks

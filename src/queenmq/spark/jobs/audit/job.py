@@ -11,7 +11,7 @@ from queenmq.clock import utc_now
 from queenmq.errors import InvalidRequest, NotFound
 from queenmq.spark.jobs.analytics.inputs import Inputs, Queue, Scene
 from queenmq.spark.jobs.analytics.results import write_table
-from queenmq.spark.jobs.audit.findings import Checked, listing, overview, to_arrow
+from queenmq.spark.jobs.audit.findings import Checked, list_findings, overview, to_arrow
 from queenmq.spark.jobs.audit.picture import Ground, Picture, survey
 from queenmq.spark.jobs.choice import Choice
 from queenmq.spark.jobs.job import Progress, Summary, Table
@@ -46,7 +46,7 @@ class Audit:
             raise InvalidRequest("--write needs --lake: findings are written there")
 
     def plan(self, spark: SparkSession) -> Summary:
-        """What would be looked at."""
+        """Return what would be looked at."""
         ground = survey(self.choice)
         figures = {
             "queues": len(ground.queues),
@@ -57,8 +57,8 @@ class Audit:
         return Summary("audit", figures)
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
-        """Look, and tell."""
-        progress.tell("taking the picture", 0, _STAGES)
+        """Run all checks and return the summary."""
+        progress.report("taking the picture", 0, _STAGES)
         table = self._open_lake()
         ground = survey(self.choice)
         with spark_failures("the audit cannot go on"):
@@ -71,12 +71,15 @@ class Audit:
             "findings": found,
         }
         if self.writes and self.lake is not None:
-            progress.tell("writing to the lake", _STAGES - 1, _STAGES)
+            progress.report("writing to the lake", _STAGES - 1, _STAGES)
             run_id = str(uuid4())
             at = utc_now().isoformat()
             write_table(self.lake, "audit", to_arrow(checks, run_id, at), run_id)
             figures["written to"] = f"{self.lake.rstrip('/')}/audit"
-        tables: dict[str, Table] = {"checks": overview(checks), "first findings": listing(checks)}
+        tables: dict[str, Table] = {
+            "checks": overview(checks),
+            "first findings": list_findings(checks),
+        }
         return Summary("audit", figures, tables, is_ok=found == 0)
 
     def _open_lake(self) -> MessageTable | None:
@@ -126,27 +129,27 @@ class _Round:
         places = self._keep(picture.places(self._table.id if self._table else None))
         cursors = self._keep(picture.cursors())
         lake = self._lake()
-        self._tell("comparing lookup rows", 1)
+        self._report("comparing lookup rows", 1)
         done = [origins.history(ground, self._table)]
-        done += [c.lookups(picture, partitions), c.cursors(picture, partitions)]
-        done.append(c.letters(picture, partitions, lake))
-        self._tell("counting messages", 2)
-        live = c.compared(picture.live(), places)
+        done += [c.check_lookups(picture, partitions), c.cursors(picture, partitions)]
+        done.append(c.check_dead_letters(picture, partitions, lake))
+        self._report("counting messages", 2)
+        live = c.join_places(picture.live(), places)
         tallies = live.groupBy("partition_id").agg(F.count("*").alias("messages"))
         done.append(c.density(places, tallies, url, picture.removed()))
-        self._tell("following the history", 3)
+        self._report("following the history", 3)
         done.append(self._deliveries(cursors))
         if lake is None:
             return [*done, Checked("archive", 0, (), skipped="no --lake was given")]
-        self._tell("comparing with the lake", 4)
+        self._report("comparing with the lake", 4)
         done.append(c.archive(live, lake))
-        self._tell("looking at the marks", 5)
+        self._report("looking at the marks", 5)
         entries = self._manifest()
         done.append(c.marks(places, lake, entries))
         return [*done, origins.manifest(lake, entries)]
 
-    def _tell(self, what: str, done: int) -> None:
-        self._progress.tell(what, done, _STAGES)
+    def _report(self, what: str, done: int) -> None:
+        self._progress.report(what, done, _STAGES)
 
     def _lake(self) -> DataFrame | None:
         if self._table is None:

@@ -24,13 +24,13 @@ _ENTRY = ["partition_id", "first_seq", "last_seq", "messages", "checksum"]
 
 
 def history(ground: Ground, table: MessageTable | None) -> Checked:
-    """The database was not restored: no number is ahead of it, and it knows the lake."""
+    """Check that the database was not restored: no number is ahead of it, and it knows the lake."""
     findings = []
     with Database(ground.choice.url) as database:
         if ground.found.ids:
             statement = fill(load("history")["ahead"], queues=ground.found.ids)
             findings = [
-                _finding(
+                _make_finding(
                     f"{row['messages']} messages have numbers of transactions up to {row['xid']}"
                     " that this server has not run: they came with a dump, and streams do not see"
                     " them yet",
@@ -42,16 +42,16 @@ def history(ground: Ground, table: MessageTable | None) -> Checked:
             try:
                 check_origin(database, table)
             except HistoryChanged as error:
-                findings.append(_finding(str(error)))
+                findings.append(_make_finding(str(error)))
     return Checked("history", len(ground.found.ids), tuple(findings))
 
 
-def _finding(detail: str, queue: str | None = None) -> Finding:
+def _make_finding(detail: str, queue: str | None = None) -> Finding:
     return Finding("history", queue, None, None, None, detail, None)
 
 
 def manifest(lake: DataFrame, entries: DataFrame) -> Checked:
-    """The lake has the messages that were verified, each once and unchanged.
+    """Check that the lake has the messages that were verified, each once and unchanged.
 
     By the checksums of the manifest, so it holds for messages that are not live any more, too.
     """
@@ -76,7 +76,7 @@ def manifest(lake: DataFrame, entries: DataFrame) -> Checked:
             .limit(KEPT_MAX)
             .collect()
         )
-        looked_at = noted.count()
+        checked = noted.count()
     finally:
         noted.unpersist()
     findings = tuple(
@@ -96,4 +96,4 @@ def manifest(lake: DataFrame, entries: DataFrame) -> Checked:
         )
         for row in rows
     )
-    return Checked("manifest", looked_at, findings)
+    return Checked("manifest", checked, findings)

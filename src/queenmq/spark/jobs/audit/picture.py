@@ -37,7 +37,7 @@ CURSORS = (
 
 @dataclass(frozen=True)
 class Ground:
-    """What one audit is about."""
+    """The subject of one audit."""
 
     choice: Choice
     found: Queues
@@ -77,7 +77,7 @@ class Picture:
         self._sql = load("audit")
 
     def places(self, lake_id: UUID | None) -> DataFrame:
-        """A row per partition; `archived_seq` with a lake only."""
+        """Return a row per partition; `archived_seq` with a lake only."""
         mark = self._sql["unknown"]
         if lake_id is not None:
             if not self._ground.has_marks:
@@ -90,24 +90,28 @@ class Picture:
         return self.rows("places", PLACES, "some_lookups", "lookup_part", **values)
 
     def removed(self) -> Sql:
-        """How many numbers of a partition were taken out one by one."""
+        """Return how many numbers of a partition were taken out one by one."""
         return self._sql["removed" if self._ground.has_removed else "none"]
 
     def cursors(self) -> DataFrame:
-        """Cursors whose history is kept."""
+        """Read the cursors whose history is kept."""
         return self.rows("kept_cursors", CURSORS, "some_rows", "row_part")
 
     def rows(self, name: str, schema: str, chosen: str, part: str, **values: Any) -> DataFrame:
-        """The rows of a statement that is asked of each queue, part by part."""
+        """Return the rows of a statement that is asked of each queue, part by part."""
         statements = [
             fill(
-                self._sql[name], queue=queue, partitions=self._chosen(chosen), part=piece, **values
+                self._sql[name],
+                queue=queue,
+                partitions=self._select_queues(chosen),
+                part=piece,
+                **values,
             )
             for queue, piece in self._parts(part)
         ]
         return read_statements(self._spark, self._ground.choice.url, statements, schema)
 
-    def _chosen(self, name: str) -> Sql:
+    def _select_queues(self, name: str) -> Sql:
         partitions = self._ground.found.partitions
         if partitions is None:
             return self._sql["all"]
@@ -120,11 +124,12 @@ class Picture:
                 yield queue, fill(self._sql[name], part=number, parts=parts)
 
     def live(self) -> DataFrame:
-        """The messages below the horizon."""
+        """Return the messages below the horizon."""
         options = {
             "url": self._ground.choice.url,
             **self._ground.choice.options(),
             "endingOffsets": json.dumps({"xid": str(self._ground.xid)}),
             "failOnDataLoss": "false",
+            "encryptedPayloads": "stored",
         }
         return self._spark.read.format("queen").options(**options).load()

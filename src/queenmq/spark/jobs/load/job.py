@@ -58,7 +58,7 @@ class Load:
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Write all batches that were not written before."""
         options = self._options
-        progress.tell("reading files")
+        progress.report("reading files")
         rows, order = read_rows(spark, options)
         salt = f"load:{options.queue}\n{options.name}"
         with (
@@ -74,7 +74,7 @@ class Load:
 
 
 def _problem() -> Column:
-    """What is wrong with a row, as far as Spark can tell; the sink decides."""
+    """Return what is wrong with a row, as far as Spark can tell; the sink decides."""
     from pyspark.sql import functions as F
 
     def is_bad(name: str) -> Column:

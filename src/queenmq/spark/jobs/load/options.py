@@ -82,7 +82,7 @@ class LoadOptions:
 
     @property
     def sink(self) -> dict[str, str]:
-        """Options of the writer."""
+        """Return options of the writer."""
         options = {"url": self.url, "queue": self.queue, "onError": self.on_error}
         if self.dead_letter_queue is not None:
             options["deadLetterQueue"] = self.dead_letter_queue
@@ -90,19 +90,19 @@ class LoadOptions:
 
 
 def find_format(inputs: Sequence[str], given: str | None) -> str:
-    """What the files are, from their names unless it was said."""
+    """Return what the files are, from their names unless it was said."""
     if given is not None:
         return given
-    found = {_ENDINGS.get(_ending(text)) for text in inputs}
+    found = {_ENDINGS.get(_find_extension(text)) for text in inputs}
     if len(found) != 1 or None in found:
         raise InvalidRequest(
-            f"what {', '.join(inputs)} holds cannot be told from its name;"
+            f"what {', '.join(inputs)} holds is not clear from its name;"
             f" give --format {', '.join(FORMATS)}"
         )
     return str(found.pop())
 
 
-def _ending(text: str) -> str:
+def _find_extension(text: str) -> str:
     path = urlsplit(text).path if "://" in text else text
     stem, ending = os.path.splitext(path.rstrip("/").lower())
     return os.path.splitext(stem)[1] if ending in _COMPRESSED else ending

@@ -22,7 +22,7 @@ _FILE = ("_file", "_block", "_row")
 
 
 def read_rows(spark: SparkSession, options: LoadOptions) -> tuple[DataFrame, list[str]]:
-    """The rows of all files, and the columns that put them into order."""
+    """Return the rows of all files, and the columns that put them into order."""
     with spark_failures("the files cannot be read"):
         files = _Files(spark, options)
         order = {
@@ -44,7 +44,9 @@ def read_rows(spark: SparkSession, options: LoadOptions) -> tuple[DataFrame, lis
 
 
 def _with_ids(rows: DataFrame, name: str) -> DataFrame:
-    """An id from file and content; rows that are the same are told apart by counting them."""
+    """Return an id from file and content; rows that are the same are told apart by counting
+    them.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -60,7 +62,7 @@ def _with_ids(rows: DataFrame, name: str) -> DataFrame:
 
 
 class _Files:
-    """What is in the files, whatever their format."""
+    """The content of the files, whatever their format."""
 
     def __init__(self, spark: SparkSession, options: LoadOptions) -> None:
         self._options = options
@@ -83,7 +85,7 @@ class _Files:
             raise InvalidRequest(
                 f"{option} {name!r} is no column; there are {', '.join(self.rows.columns)}"
             )
-        return F.col(_quoted(name))
+        return F.col(_quote(name))
 
     def partition(self) -> Column:
         from pyspark.sql import functions as F
@@ -108,7 +110,7 @@ class _Files:
         if name is None and self._is_text:
             return F.col("value")
         if name is None:
-            return F.to_json(F.struct(*map(_quoted, self.rows.columns)), _JSON)
+            return F.to_json(F.struct(*map(_quote, self.rows.columns)), _JSON)
         column = self._field(name, "--payload-column")
         kind = "string" if self._is_text else self.rows.schema[name].dataType.simpleString()
         if kind.startswith(("string", "varchar(", "char(")):
@@ -128,7 +130,7 @@ class _Files:
         return [column.try_cast("double"), column]
 
     def place(self) -> tuple[Column, Column, Column]:
-        """File, part of the file and row in it: the order in which the rows stand there."""
+        """Return file, part of the file and row in it: the order in which the rows stand there."""
         from pyspark.sql import functions as F
 
         file = F.col("_metadata.file_path")
@@ -137,5 +139,5 @@ class _Files:
         return file, F.col("_metadata.file_block_start"), F.monotonically_increasing_id()
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

@@ -61,7 +61,7 @@ class Replay:
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Write all batches that were not written before."""
         options = self._options
-        progress.tell("reading the lake")
+        progress.report("reading the lake")
         rows = self._rows(spark)
         salt = f"replay:{options.target_queue or ''}\n{options.name}"
         with (
@@ -73,11 +73,11 @@ class Replay:
         return Summary("replay", figures, is_ok=written.messages_left == 0)
 
     def _rows(self, spark: SparkSession) -> DataFrame:
-        """The messages as they are to be written, and where each came from."""
+        """Return the messages as they are to be written, and where each came from."""
         from pyspark.sql import functions as F
 
         options = self._options
-        chosen = self._chosen(spark)
+        chosen = self._select_messages(spark)
         target = F.lit(options.target_queue) if options.target_queue else F.col("queue")
         rule = options.partition_expression
         partition = F.expr(f"({rule})").cast("string") if rule else F.col("partition")
@@ -104,8 +104,8 @@ class Replay:
             )
         return rows
 
-    def _chosen(self, spark: SparkSession) -> DataFrame:
-        """The messages of the lake that are meant."""
+    def _select_messages(self, spark: SparkSession) -> DataFrame:
+        """Return the messages of the lake that are meant."""
         from pyspark.sql import functions as F
 
         options = self._options

@@ -61,19 +61,19 @@ class ReplayOptions:
 
     @property
     def size(self) -> int:
-        """Messages of one batch; with a rate those of about a second, so that they flow."""
+        """Return messages of one batch; with a rate those of about a second, so that they flow."""
         if self.rate is None:
             return self.batch_rows
         return max(1, min(self.batch_rows, round(self.rate)))
 
     @property
     def last_moment(self) -> datetime | None:
-        """The latest time that is included."""
+        """Return the latest time that is included."""
         return None if self.until is None else self.until - timedelta(microseconds=1)
 
 
 def parse_moment(option: str, text: str | None) -> datetime | None:
-    """A time with its zone."""
+    """Return a time with its zone."""
     if text is None:
         return None
     try:

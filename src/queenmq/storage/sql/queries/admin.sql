@@ -32,7 +32,7 @@ WITH page AS MATERIALIZED (
                 ON pc.partition_id = u.id AND pc.consumer_group = p.consumer_group
             WHERE pc.lease_id = p.lease_id
               AND (p.created_at > now() - interval '1 hour' OR pc.lease_expires_at > now()))
-        -- Waits for nobody, so that the order of the rows is of no matter.
+        -- Waits for no lock, so the order of the rows does not matter.
         FOR UPDATE OF x SKIP LOCKED)
 )
 SELECT CASE WHEN (SELECT count(*) FROM page) = $2
@@ -54,7 +54,7 @@ WITH RECURSIVE stages AS (
         WHERE x.stage_id IN (SELECT s.stage_id FROM stages s
                              WHERE s.created_at < now() - make_interval(secs => $1))
         LIMIT $2
-        -- Waits for nobody, so that the order of the rows is of no matter.
+        -- Waits for no lock, so the order of the rows does not matter.
         FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )
@@ -73,7 +73,18 @@ WITH removed AS (
         SELECT t.key FROM queen.transactions t
         WHERE t.committed_at < clock_timestamp() - make_interval(secs => $1)
         ORDER BY t.committed_at LIMIT $2
-        -- Waits for nobody, so that the order of the rows is of no matter.
+        -- Waits for no lock, so the order of the rows does not matter.
+        FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) FROM removed;
+
+-- name: sweep_push_keys
+WITH removed AS (
+    DELETE FROM queen.push_keys WHERE key IN (
+        SELECT k.key FROM queen.push_keys k
+        WHERE k.created_at < clock_timestamp() - make_interval(secs => $1)
+        LIMIT $2
         FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )
@@ -99,7 +110,7 @@ WITH RECURSIVE held AS (
               AND h.passed_at < CASE WHEN q.id IS NULL THEN 'infinity'
                                      ELSE clock_timestamp() - make_interval(secs => $1) END
             ORDER BY h.passed_at, h.id LIMIT $2
-            -- Waits for nobody, so that the order of the rows is of no matter.
+            -- Waits for no lock, so the order of the rows does not matter.
             FOR UPDATE SKIP LOCKED) x
         LIMIT $2)
     RETURNING 1

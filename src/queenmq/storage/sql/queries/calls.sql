@@ -1,6 +1,9 @@
 -- name: push_messages
 SELECT message_ids, outcomes, positions
-FROM queen.push_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+FROM queen.push_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
+
+-- name: find_push_keys
+SELECT key, digest, origin, message_ids::text[], outcomes, positions FROM queen.push_keys WHERE key = ANY ($1::uuid[]);
 
 -- name: ensure_partitions
 SELECT e.*, queen.partition_number(e.partition_id) AS number FROM queen.ensure_partitions($1, $2, $3) e;
@@ -49,7 +52,7 @@ SELECT is_changed, partition_names, horizon FROM queen.find_news($1, $2::text[]:
 SELECT queen.has_pending_messages($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8);
 
 -- name: pop_messages_batch
-SELECT * FROM queen.pop_messages_batch($1, $2, $3, $4, $5, $6, $7);
+SELECT * FROM queen.pop_messages_batch($1, $2, $3, $4, $5, $6, $8, $7);
 
 -- name: pop_sm_fetch
 SELECT partition_id, message_count, messages, is_encrypted, partition_name, queue_name
@@ -66,6 +69,11 @@ SELECT count(*) FROM queen.pop_sm_release($1, $2, $3, $4, $5);
 SELECT success, error, queue_name, partition_name, lease_released, dlq, has_more
 FROM queen.ack_messages($1, $2, $3, $4, $5, $6, false, $7) ORDER BY ordinal;
 
+-- name: ack_completed
+SELECT places, queue_names, partition_names, are_released, have_more,
+       rest_errors, rest_queue_names, rest_partition_names, rest_released, rest_more
+FROM queen.ack_completed($1, $2, $3, $4, $5, $6);
+
 -- name: renew_leases
 SELECT renewed, was_known, expires_at FROM queen.renew_leases($1, $2, $3) ORDER BY ordinal;
 
@@ -75,3 +83,6 @@ FROM queen.commit_transaction($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 
 -- name: notify
 SELECT pg_notify($1, $2);
+
+-- name: return_taken
+SELECT queen.return_taken($1, $2, $3, $4);

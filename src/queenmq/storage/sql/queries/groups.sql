@@ -123,7 +123,8 @@ SELECT q.id, q.name::text, q.namespace::text, q.task::text, q.created_at, json_b
            'retentionEnabled', q.retention_enabled, 'encryptionEnabled', q.encryption_enabled,
            'maxWaitTimeSeconds', q.max_wait_time_seconds, 'onPoison', q.on_poison,
            'onFailedOperation', q.on_failed_operation,
-           'archiveBeforeDelete', q.archive_before_delete, 'ackHistory', q.ack_history)::text AS options
+           'archiveBeforeDelete', q.archive_before_delete, 'ackHistory', q.ack_history,
+           'partitionIdleSeconds', q.partition_idle_seconds)::text AS options
 FROM queen.queues q WHERE q.name = $1;
 
 -- name: list_queue_partitions
@@ -138,6 +139,12 @@ LEFT JOIN LATERAL (
     ORDER BY m.seq LIMIT 1
 ) o ON true
 ORDER BY p.name;
+
+-- name: sum_queue_partitions
+SELECT coalesce(sum(n.total), 0)::bigint AS total, coalesce(sum(n.pending), 0)::bigint AS pending,
+       coalesce(sum(n.processing), 0)::bigint AS processing, coalesce(sum(n.completed), 0)::bigint AS completed,
+       coalesce(sum(n.failed), 0)::bigint AS failed, coalesce(sum(n.dead_letter), 0)::bigint AS dead_letter
+FROM queen.partition_counts($1) n;
 
 -- name: list_namespaces
 SELECT q.namespace::text AS name, count(DISTINCT q.id) AS queues, count(n.partition_id) AS partitions,
@@ -166,3 +173,6 @@ CROSS JOIN LATERAL (
 JOIN queen.partition_lookup l ON l.partition_id = p.id
 WHERE $1::text IS NULL OR q.name = $1
 ORDER BY q.name, p.name LIMIT $2 OFFSET $3;
+
+-- name: move_cursor
+SELECT queen.move_cursor($1, $2, $3, $4);

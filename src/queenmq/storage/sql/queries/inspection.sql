@@ -1,8 +1,8 @@
 -- name: list_messages
 SELECT id::text, transaction_id, partition_id::text, queue_name, partition_name, namespace, task, priority,
        trace_id::text, producer_sub, created_at, status, queue_status, passed_groups, named_groups,
-       lease_expires_at, is_cut
-FROM queen.list_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+       lease_expires_at, is_cut, queen.seq_of_message_id(partition_id, id::text) AS seq
+FROM queen.list_messages($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $8, $9);
 
 -- name: show_message
 -- From its partition or, when it was moved out of there, from its latest dead letter.
@@ -23,7 +23,7 @@ SELECT f.id::text, f.transaction_id, f.partition_id::text, q.name::text AS queue
        f.producer_sub, f.created_at, s.status, s.queue_status, s.passed_groups, s.named_groups,
        s.lease_expires_at, f.payload::text AS payload, f.is_encrypted, q.lease_time, q.retry_limit, q.retry_delay,
        q.ttl, d.error_message, coalesce(d.retry_count, c.retry_count, 0) AS retry_count, g.names AS group_names,
-       g.have_passed, g.leased_until
+       g.have_passed, g.leased_until, f.seq
 FROM found f
 JOIN queen.partitions p ON p.id = f.partition_id
 JOIN queen.queues q ON q.id = p.queue_id

@@ -54,11 +54,11 @@ WITH removed AS (
     WHERE id IN (SELECT o.id FROM queen.operation_queue o
                  WHERE (o.status IN ('completed', 'discarded')
                         AND o.processed_at < clock_timestamp() - make_interval(secs => $1))
-                    -- A deleted queue's, that somebody held just then.
+                    -- Of a deleted queue, held by another session just then.
                     OR NOT EXISTS (SELECT FROM queen.partition_lookup l
                                    WHERE l.partition_id = o.partition_id)
                  LIMIT $2
-                 -- Waits for nobody, so that the order of the rows is of no matter.
+                 -- Waits for no lock, so the order of the rows does not matter.
                  FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )
@@ -70,6 +70,13 @@ SELECT name, value::text FROM queen.system_state;
 -- name: write_system_state
 INSERT INTO queen.system_state AS s (name, value) VALUES ($1, $2::text::json)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = now();
+
+-- name: remove_system_state
+DELETE FROM queen.system_state WHERE name = $1;
+
+-- name: commit_nothing
+-- A record that nobody reads, so that the commit waits for the log and for synchronous standbys as those of calls do.
+SELECT pg_logical_emit_message(true, 'queen', '');
 
 -- name: probe
 -- A write, because a server that only reads is of no use.

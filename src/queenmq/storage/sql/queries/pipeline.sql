@@ -72,3 +72,45 @@ FROM queen.analytics_payload_sizes
 WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2)
   AND num_nonnulls($3::text, $4::timestamptz, $5::timestamptz) >= 0
 ORDER BY queue, up_to_bytes LIMIT $6 OFFSET $7;
+
+-- name: list_archived
+-- The oldest message from the position on is the first one that is not in the lake.
+SELECT q.name::text AS queue, a.lake::text AS lake, a.location, a.updated_at, w.created_at AS waiting_since
+FROM queen.archive_positions a
+JOIN queen.queues q ON q.id = a.queue_id
+LEFT JOIN LATERAL (
+    SELECT m.created_at FROM queen.messages m
+    WHERE m.queue_id = a.queue_id AND m.xid >= a.xid
+    ORDER BY m.xid LIMIT 1
+) w ON true
+ORDER BY q.name, a.location, a.lake
+LIMIT 1000;
+
+-- name: list_archived_days
+-- Days are those of UTC. A day counts as archived for a queue once the oldest message that is not in a lake is younger
+-- than the day: what is pushed later cannot belong to it. Hours are read as far as they have been added up.
+WITH rolled AS (
+    SELECT coalesce(max(h.at) + interval '1 hour', 'epoch') AS until
+    FROM queen.history_workers h WHERE h.step_minutes = 60
+), pushed AS (
+    SELECT h.queue, (h.at AT TIME ZONE 'UTC')::date AS day, sum(h.push_messages) AS messages
+    FROM queen.history_queues h CROSS JOIN rolled r
+    WHERE (h.step_minutes = 60 AND h.at < r.until) OR (h.step_minutes = 1 AND h.at >= r.until)
+    GROUP BY 1, 2
+), reached AS (
+    SELECT q.name AS queue, max(coalesce(w.created_at, a.updated_at)) AS until
+    FROM queen.archive_positions a
+    JOIN queen.queues q ON q.id = a.queue_id
+    LEFT JOIN LATERAL (
+        SELECT m.created_at FROM queen.messages m
+        WHERE m.queue_id = a.queue_id AND m.xid >= a.xid
+        ORDER BY m.xid LIMIT 1
+    ) w ON true
+    GROUP BY 1
+)
+SELECT p.day, sum(p.messages)::bigint AS pushed,
+       coalesce(sum(p.messages) FILTER (WHERE (p.day + 1)::timestamp AT TIME ZONE 'UTC' <= r.until), 0)::bigint AS archived
+FROM pushed p LEFT JOIN reached r ON r.queue = p.queue
+WHERE p.messages > 0
+GROUP BY p.day
+ORDER BY p.day DESC LIMIT 366;

@@ -9,7 +9,8 @@ SELECT version, rows_json FROM queen.read_states($1, $2, $3, $4, $5, $6, $7);
 
 -- name: commit_cycles
 SELECT * FROM queen.commit_cycles(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23);
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+    $24);
 
 -- name: find_busy_pairs
 SELECT query_id, partition_id FROM queen.find_busy_pairs($1, $2);
@@ -17,6 +18,10 @@ SELECT query_id, partition_id FROM queen.find_busy_pairs($1, $2);
 -- name: measure_state
 SELECT t.query_id, sum(t.state_bytes)::bigint FROM queen_streams.partitions t
 WHERE t.query_id = ANY ($1::uuid[]) GROUP BY t.query_id;
+
+-- name: is_last_cycle
+SELECT EXISTS (
+    SELECT FROM queen_streams.partitions t WHERE t.query_id = $1 AND t.partition_id = $2 AND t.digest = $3);
 
 -- name: note_errors
 -- A row that is being registered or deleted is passed over.

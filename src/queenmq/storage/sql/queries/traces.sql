@@ -16,7 +16,8 @@ LIMIT $3;
 SELECT t.id::text, t.transaction_id::text, t.partition_id::text, t.event_type, t.data::text AS data,
        t.consumer_group::text, t.created_at, q.name::text AS queue_name, p.name::text AS partition_name,
        -- Not the large ones: a page has up to a thousand of them.
-       CASE WHEN octet_length(m.payload::text) <= $4 THEN m.payload::text END AS payload, o.names
+       CASE WHEN octet_length(m.payload::text) <= $4 THEN m.payload::text END AS payload,
+       coalesce(m.is_encrypted, false) AS is_encrypted, o.names
 FROM (
     SELECT x.trace_id, x.created_at FROM queen.message_trace_names x
     WHERE x.trace_name = $1
@@ -55,7 +56,7 @@ WITH removed AS (
     WHERE id IN (SELECT t.id FROM queen.message_traces t
                  WHERE t.created_at < now() - make_interval(secs => $1)
                  ORDER BY t.created_at LIMIT $2
-                 -- Waits for nobody, so that the order of the rows is of no matter.
+                 -- Waits for no lock, so the order of the rows does not matter.
                  FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )

@@ -2,6 +2,7 @@
 --
 -- Arguments: scope as in queues_in_scope; p_partition_name (NULL: all; needs a queue); p_status (NULL: any) as in
 -- message_states; created from p_start up to p_end; p_limit after p_offset; p_scan_max bounds what is looked at.
+-- p_transaction_id and p_text (NULL: any) keep messages of that name, and those whose payload holds that text.
 -- In one partition the order is that of seq, and the times are searched for. Over several, it is that of the
 -- transactions, and only the newest p_scan_max messages of the scope are looked at, so that a queue of any size
 -- costs the same.
@@ -17,7 +18,9 @@ CREATE OR REPLACE FUNCTION queen.list_messages(
     p_end timestamptz,
     p_limit integer,
     p_offset integer,
-    p_scan_max integer
+    p_scan_max integer,
+    p_transaction_id text DEFAULT NULL,
+    p_text text DEFAULT NULL
 )
 RETURNS TABLE (
     id uuid,
@@ -46,10 +49,11 @@ DECLARE
     v_ids uuid[];
     v_seqs bigint[];
     v_is_cut boolean;
+    v_is_searched CONSTANT boolean := p_transaction_id IS NOT NULL OR p_text IS NOT NULL;
 BEGIN
     IF p_partition_name IS NOT NULL THEN
         SELECT array_agg(f.partition_id ORDER BY f.seq DESC), array_agg(f.seq ORDER BY f.seq DESC),
-               p_status IS NOT NULL AND count(*) = p_scan_max
+               (p_status IS NOT NULL OR v_is_searched) AND count(*) = p_scan_max
         INTO v_ids, v_seqs, v_is_cut
         FROM (
             SELECT m.partition_id, m.seq
@@ -60,7 +64,7 @@ BEGIN
                 AND m.seq <= queen.seq_before(p.id, p_end + interval '1 microsecond')
             WHERE q.name = p_queue_name
             ORDER BY m.seq DESC
-            LIMIT CASE WHEN p_status IS NULL THEN p_offset + p_limit ELSE p_scan_max END
+            LIMIT CASE WHEN p_status IS NULL AND NOT v_is_searched THEN p_offset + p_limit ELSE p_scan_max END
         ) f;
     ELSE
         SELECT greatest(1, p_scan_max / greatest(1, count(*)))::integer INTO v_each
@@ -85,6 +89,13 @@ BEGIN
         FROM looked_at l
         WHERE l.created_at >= p_start AND l.created_at <= p_end
           AND l.xid::text::bigint >= coalesce((SELECT c.xid FROM cut c), 0);
+    END IF;
+    IF v_is_searched THEN
+        SELECT array_agg(u.partition_id ORDER BY u.n), array_agg(u.seq ORDER BY u.n) INTO v_ids, v_seqs
+        FROM unnest(v_ids, v_seqs) WITH ORDINALITY AS u (partition_id, seq, n)
+        JOIN queen.messages m ON m.partition_id = u.partition_id AND m.seq = u.seq
+        WHERE (p_transaction_id IS NULL OR coalesce(m.transaction_id, m.id::text) = p_transaction_id)
+          AND (p_text IS NULL OR strpos(m.payload::text, p_text) > 0);
     END IF;
     IF p_status IS NULL THEN
         v_is_cut := v_is_cut AND coalesce(cardinality(v_ids), 0) <= p_offset + p_limit;

@@ -1,4 +1,4 @@
--- Take one message out of its partition, whoever may still want it, so that nothing waits for it afterwards.
+-- Take one message out of its partition, even if a group still wants it, so that nothing waits for it afterwards.
 --
 -- To be called with the partition's lookup row (FOR NO KEY UPDATE) and all its cursor rows locked.
 -- Numbers are not given out again. A cursor that stands before the gap steps over it. A lease over the message

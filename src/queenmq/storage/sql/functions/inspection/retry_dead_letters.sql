@@ -2,17 +2,20 @@
 -- the order of the partition. Every group of the queue gets it, also those that had handled it.
 --
 -- Arguments: which ones, NULL meaning any: p_queue_name, p_consumer_group, p_partition_name, failed from p_start
--- to p_end, of the message p_partition_id and p_transaction_id. p_limit: dead letters that are looked at, longest
+-- to p_end, of the message p_partition_id and p_transaction_id, with an error that begins with p_error. p_limit: dead letters that are looked at, longest
 -- dead first; no more than some 32 MB of payloads go in one call. p_queue_max as in push_messages.
 -- The new message keeps its transaction id if its partition has no message of that id any more; else the new
--- message's id is its transaction id. Trace id, producer and encryption are kept.
+-- message's id is its transaction id. Trace id, producer and encryption are kept. An encrypted payload is bound to
+-- its transaction id: the p_sealed arrays have, by partition and seq, another id and the payload encrypted for it, to
+-- be used where the old id cannot be kept.
 -- Result: a row per message. outcome: q stored (message_id), b queued behind operations that wait in the
 -- partition (message_id is the operation's), f refused because the queue is at its maxSize; its dead letters stay.
 -- letters: how many dead letters it had. has_more: whether others match.
 -- Tables: those of push_messages; dead_letter_queue (delete).
 -- Locks: lookup rows in partition id order, then as push_messages, then the dead letters. Consumers are woken on
 -- commit.
--- Errors: 40001 somebody else removed one of them meanwhile; QN003; 55P03 a row stayed locked for
+-- Errors: 40001 another session removed one of them meanwhile, or one is not in the p_sealed arrays; QN003; 55P03
+-- a row stayed locked for
 -- p_lock_timeout_ms.
 CREATE OR REPLACE FUNCTION queen.retry_dead_letters(
     p_queue_name text,
@@ -24,7 +27,12 @@ CREATE OR REPLACE FUNCTION queen.retry_dead_letters(
     p_transaction_id text,
     p_limit integer,
     p_queue_max integer,
-    p_lock_timeout_ms integer
+    p_lock_timeout_ms integer,
+    p_error text DEFAULT NULL,
+    p_sealed_partition_ids uuid[] DEFAULT NULL,
+    p_sealed_seqs bigint[] DEFAULT NULL,
+    p_sealed_ids text[] DEFAULT NULL,
+    p_sealed_payloads text[] DEFAULT NULL
 )
 RETURNS TABLE (
     queue_name text,
@@ -63,6 +71,7 @@ BEGIN
           AND (p_start IS NULL OR d.failed_at >= p_start) AND (p_end IS NULL OR d.failed_at <= p_end)
           AND (p_partition_id IS NULL OR d.partition_id = p_partition_id)
           AND (p_transaction_id IS NULL OR d.transaction_id = p_transaction_id)
+          AND (p_error IS NULL OR starts_with(coalesce(d.error_message, ''), p_error))
         ORDER BY d.failed_at, d.partition_id, d.seq
         LIMIT p_limit + 1
     ) c;
@@ -74,7 +83,7 @@ BEGIN
     ORDER BY l.partition_id
     FOR NO KEY UPDATE;
 
-    -- Lock first, then look: another retry of these has ended, and nobody pushes to the partitions now.
+    -- Lock first, then look: another retry of these has ended, and no session pushes to the partitions now.
     WITH chosen AS (
         SELECT DISTINCT ON (d.partition_id, d.seq) d.partition_id, d.seq, d.message_id, d.transaction_id,
                d.trace_id, d.producer_sub, d.is_encrypted, d.payload::text AS payload,
@@ -88,13 +97,20 @@ BEGIN
         SELECT c.*, sum(octet_length(c.payload)) OVER (ORDER BY c.partition_id, c.seq) AS bytes,
                row_number() OVER (ORDER BY c.partition_id, c.seq) AS n
         FROM chosen c
-    ), placed AS (
+    ), kept AS (
         SELECT s.*, dense_rank() OVER (ORDER BY s.partition_id) AS k,
-               CASE WHEN s.transaction_id <> s.message_id::text
-                         AND queen.find_message(s.partition_id, s.transaction_id) IS NULL
-                         AND row_number() OVER (PARTITION BY s.partition_id, s.transaction_id ORDER BY s.seq) = 1
-                    THEN s.transaction_id END AS new_id
+               s.transaction_id <> s.message_id::text
+                   AND queen.find_message(s.partition_id, s.transaction_id) IS NULL
+                   AND row_number() OVER (PARTITION BY s.partition_id, s.transaction_id ORDER BY s.seq) = 1 AS keeps_id
         FROM sized s WHERE s.bytes <= c_bytes OR s.n = 1
+    ), placed AS (
+        SELECT s.partition_id, s.seq, s.transaction_id, s.trace_id, s.producer_sub, s.is_encrypted, s.letters, s.n, s.k,
+               CASE WHEN s.keeps_id THEN s.transaction_id ELSE r.id END AS new_id,
+               CASE WHEN s.keeps_id OR NOT s.is_encrypted THEN s.payload ELSE r.payload END AS payload
+        FROM kept s
+        LEFT JOIN unnest(p_sealed_partition_ids, p_sealed_seqs, p_sealed_ids, p_sealed_payloads)
+            AS r (partition_id, seq, id, payload)
+            ON s.is_encrypted AND r.partition_id = s.partition_id AND r.seq = s.seq
     )
     SELECT array_agg(DISTINCT p.partition_id) AS partition_ids, array_agg(p.k::integer ORDER BY p.n) AS ks,
            array_agg(p.new_id ORDER BY p.n) AS new_ids, array_agg(p.trace_id ORDER BY p.n) AS trace_ids,
@@ -106,6 +122,10 @@ BEGIN
     INTO v_found FROM placed p;
     IF v_found.messages = 0 THEN
         RETURN;
+    END IF;
+    IF array_position(v_found.payloads, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'an encrypted dead letter needs another id, and was not encrypted for one'
+            USING ERRCODE = '40001';
     END IF;
     SELECT * INTO v_pushed FROM queen.push_messages(
         v_found.partition_ids, v_found.ks, v_found.new_ids, v_found.trace_ids, v_found.payloads, v_found.subs,
@@ -124,7 +144,7 @@ BEGIN
     SELECT (SELECT count(*) FROM gone), coalesce((SELECT sum(kept.letters) FROM kept), 0)
     INTO v_removed, v_expected;
     IF v_removed <> v_expected THEN
-        RAISE EXCEPTION 'dead letters were removed by somebody else meanwhile' USING ERRCODE = '40001';
+        RAISE EXCEPTION 'another session removed some of these dead letters meanwhile' USING ERRCODE = '40001';
     END IF;
 
     PERFORM pg_notify(

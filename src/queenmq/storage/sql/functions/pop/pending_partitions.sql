@@ -3,7 +3,7 @@
 --
 -- Arguments: scope as in queues_in_scope; p_partition_ids bounds the search, NULL looks at all.
 -- Result: due_at is the time from which the partition can be popped: '-infinity' at once, 'infinity' not
--- until somebody acts. why says what it waits for until then: l lease, w retry, window or delay, b blocked
+-- until an operator acts. why says what it waits for until then: l lease, w retry, window or delay, b blocked
 -- by a poison message. A group without a cursor starts where its subscription says.
 -- Plain SQL without settings of its own, so that it becomes part of the statement that calls it.
 CREATE OR REPLACE FUNCTION queen.pending_partitions(

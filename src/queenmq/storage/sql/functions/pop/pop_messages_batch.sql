@@ -5,8 +5,10 @@
 -- Result: one row per candidate that pop_sm_lease answered; where outcome is granted, messages is the
 -- inside of a JSON array. leased: granted, but to be read apart with pop_sm_fetch. again: something was
 -- settled on the way (a poison message, a hole in the sequence) and the candidate is worth another try.
--- due_ms is the time until the candidate may become deliverable.
--- Tables and locks: those of pop_sm_lease, settle_poison and pop_sm_release, in that order.
+-- due_ms is the time until the candidate may become deliverable; where it is granted or leased, the Unix time in
+-- milliseconds at which its lease ends, NULL for one without.
+-- Candidates that need no more than the simplest rule go through lease_plain, all others through pop_sm_lease.
+-- Tables and locks: those of lease_plain, pop_sm_lease, settle_poison and pop_sm_release, in that order.
 CREATE OR REPLACE FUNCTION queen.pop_messages_batch(
     p_requests integer[],
     p_partition_ids uuid[],
@@ -14,7 +16,8 @@ CREATE OR REPLACE FUNCTION queen.pop_messages_batch(
     p_batches integer[],
     p_auto_acks boolean[],
     p_lease_ids uuid[],
-    p_apart_count integer DEFAULT NULL
+    p_apart_count integer DEFAULT NULL,
+    p_lease_seconds integer[] DEFAULT NULL
 )
 RETURNS TABLE (
     request integer,
@@ -37,46 +40,69 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_grants queen.pop_grant[];
+    -- Only with several candidates can a lease cover more or others than the partition inside its id.
+    c_is_single CONSTANT boolean := cardinality(p_requests) = p_requests[cardinality(p_requests)];
+    v_plain queen.pop_grant[] := '{}';
+    v_grants queen.pop_grant[] := '{}';
     v_reads queen.pop_grant[];
 BEGIN
-    v_grants := ARRAY(
-        SELECT g FROM queen.pop_sm_lease(p_requests, p_partition_ids, p_consumer_groups, p_batches,
-                                         p_auto_acks, p_lease_ids) g);
-    -- Only a group's first pop of a partition finds no cursor; all others are spared the search for one.
-    IF cardinality(v_grants) < cardinality(p_requests)
-       AND queen.create_cursors(p_partition_ids, p_consumer_groups, false) > 0 THEN
-        v_grants := v_grants || ARRAY(
-            SELECT g
-            FROM (
-                SELECT array_agg(u.request ORDER BY u.n) AS requests,
-                       array_agg(u.partition_id ORDER BY u.n) AS partition_ids,
-                       array_agg(u.consumer_group ORDER BY u.n) AS consumer_groups,
-                       array_agg(u.batch ORDER BY u.n) AS batches,
-                       array_agg(u.auto_ack ORDER BY u.n) AS auto_acks,
-                       array_agg(u.lease_id ORDER BY u.n) AS lease_ids
-                FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks,
-                            p_lease_ids) WITH ORDINALITY
-                     AS u (request, partition_id, consumer_group, batch, auto_ack, lease_id, n)
-                WHERE u.request <> ALL (ARRAY(SELECT a.request FROM unnest(v_grants) a))
-            ) r
-            CROSS JOIN LATERAL queen.pop_sm_lease(r.requests, r.partition_ids, r.consumer_groups,
-                                                  r.batches, r.auto_acks, r.lease_ids) g);
+    IF c_is_single THEN
+        v_plain := queen.lease_plain(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks,
+                                     p_lease_ids, p_lease_seconds, p_apart_count);
+    END IF;
+    IF cardinality(v_plain) < cardinality(p_requests) THEN
+        IF v_plain <> '{}' THEN
+            SELECT array_agg(u.request), array_agg(u.partition_id), array_agg(u.consumer_group),
+                   array_agg(u.batch), array_agg(u.auto_ack), array_agg(u.lease_id), array_agg(u.lease_seconds)
+            INTO p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids,
+                 p_lease_seconds
+            FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids,
+                        p_lease_seconds)
+                 AS u (request, partition_id, consumer_group, batch, auto_ack, lease_id, lease_seconds)
+            WHERE u.request <> ALL (ARRAY(SELECT g.request FROM unnest(v_plain) g));
+        END IF;
+        v_grants := ARRAY(
+            SELECT g FROM queen.pop_sm_lease(p_requests, p_partition_ids, p_consumer_groups, p_batches,
+                                             p_auto_acks, p_lease_ids, p_lease_seconds) g);
+        -- Only a group's first pop of a partition finds no cursor; all others are spared the search for one.
+        IF cardinality(v_grants) < cardinality(p_requests)
+           AND queen.create_cursors(p_partition_ids, p_consumer_groups, false) > 0 THEN
+            v_grants := v_grants || ARRAY(
+                SELECT g
+                FROM (
+                    SELECT array_agg(u.request ORDER BY u.n) AS requests,
+                           array_agg(u.partition_id ORDER BY u.n) AS partition_ids,
+                           array_agg(u.consumer_group ORDER BY u.n) AS consumer_groups,
+                           array_agg(u.batch ORDER BY u.n) AS batches,
+                           array_agg(u.auto_ack ORDER BY u.n) AS auto_acks,
+                           array_agg(u.lease_id ORDER BY u.n) AS lease_ids,
+                           array_agg(u.lease_seconds ORDER BY u.n) AS lease_seconds
+                    FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks,
+                                p_lease_ids, p_lease_seconds) WITH ORDINALITY
+                         AS u (request, partition_id, consumer_group, batch, auto_ack, lease_id, lease_seconds, n)
+                    WHERE u.request <> ALL (ARRAY(SELECT a.request FROM unnest(v_grants) a))
+                ) r
+                CROSS JOIN LATERAL queen.pop_sm_lease(r.requests, r.partition_ids, r.consumer_groups,
+                                                      r.batches, r.auto_acks, r.lease_ids, r.lease_seconds) g);
+        END IF;
+    END IF;
+    v_reads := v_plain;
+    IF v_grants <> '{}' THEN
+        v_reads := v_reads || ARRAY(
+            SELECT g FROM unnest(v_grants) g
+            WHERE g.outcome = 'granted'
+              AND (g.lease_id IS NULL OR p_apart_count IS NULL OR g.end_seq - g.after_seq <= p_apart_count));
     END IF;
 
-    v_reads := ARRAY(
-        SELECT g FROM unnest(v_grants) g
-        WHERE g.outcome = 'granted'
-          AND (g.lease_id IS NULL OR p_apart_count IS NULL OR g.end_seq - g.after_seq <= p_apart_count));
-
-    IF cardinality(v_reads) < cardinality(v_grants) THEN
+    IF cardinality(v_reads) < cardinality(v_plain) + cardinality(v_grants) THEN
         PERFORM queen.settle_poison(g.partition_id, g.consumer_group)
         FROM unnest(v_grants) g WHERE g.outcome = 'poison';
         RETURN QUERY
         SELECT g.request, g.partition_id,
                CASE g.outcome WHEN 'granted' THEN 'leased' WHEN 'poison' THEN 'again' ELSE g.outcome END,
                g.lease_id::text, g.has_more,
-               extract(epoch FROM g.due_at - clock_timestamp())::double precision * 1000,
+               extract(epoch FROM CASE WHEN g.outcome = 'granted' THEN g.due_at - timestamptz 'epoch'
+                                       ELSE g.due_at - clock_timestamp() END)::double precision * 1000,
                g.after_seq, g.end_seq, g.attempts,
                NULL::text, NULL::text, NULL::bigint, NULL::boolean, NULL::text
         FROM unnest(v_grants) g
@@ -89,17 +115,17 @@ BEGIN
         SELECT f.request, f.partition_id,
                -- A range that holds nothing is given back at once.
                CASE WHEN f.message_count > 0 THEN 'granted'
-                    ELSE (SELECT CASE WHEN count(*) >= 0 THEN 'again' END
-                          FROM queen.pop_sm_release(ARRAY[f.partition_id], ARRAY[f.consumer_group],
-                                                    ARRAY[f.lease_id], ARRAY[f.end_seq])) END,
+                    ELSE queen.return_empty(f.partition_id, f.consumer_group, f.lease_id, f.end_seq) END,
                coalesce(f.lease_id::text, ''), f.has_more,
-               NULL::double precision, NULL::bigint, f.end_seq, NULL::integer,
+               extract(epoch FROM r.due_at)::double precision * 1000,
+               -- For return_taken, should the broker not be able to decrypt it.
+               CASE WHEN f.is_encrypted AND f.lease_id IS NULL THEN r.after_seq END, f.end_seq, NULL::integer,
                f.partition_name, f.queue_name, f.message_count, f.is_encrypted, f.messages
-        FROM queen.pop_sm_fetch(v_reads) f;
+        FROM queen.pop_sm_fetch(v_reads) f
+        JOIN unnest(v_reads) r ON r.request = f.request AND r.partition_id = f.partition_id;
     END IF;
 
-    -- Only with several candidates can a lease cover more or others than the partition inside its id.
-    IF cardinality(p_requests) > p_requests[cardinality(p_requests)] THEN
+    IF NOT c_is_single THEN
         INSERT INTO queen.lease_partitions (lease_id, partition_id, consumer_group, partition_ids)
         SELECT g.lease_id, g.partition_ids[1], g.consumer_group, g.partition_ids
         FROM (SELECT u.lease_id, u.consumer_group, array_agg(u.partition_id) AS partition_ids

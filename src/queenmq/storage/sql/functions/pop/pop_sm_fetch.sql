@@ -2,7 +2,7 @@
 --
 -- Arguments: grants of pop_sm_lease. Result: one row per grant; messages is the inside of a JSON array in
 -- seq order, NULL when the range is a hole left by deleted messages. The payload is spliced in as it was
--- pushed. Reads only what a grant covers, so the cost does not grow with the backlog. Takes no locks.
+-- stored; the broker decrypts it where isEncrypted says so. Reads only what a grant covers, so the cost does not grow with the backlog. Takes no locks.
 -- In SQL, so that it becomes part of the statement that calls it.
 CREATE OR REPLACE FUNCTION queen.pop_sm_fetch(p_grants queen.pop_grant[])
 RETURNS TABLE (
@@ -39,10 +39,11 @@ AS $$
                -- for each. Only the first one can have been tried before.
                string_agg(
                    m.id || '","transactionId":' || coalesce(to_json(m.transaction_id)::text, '"' || m.id || '"')
-                   || CASE WHEN m.trace_id IS NULL AND m.producer_sub IS NULL
+                   || CASE WHEN m.trace_id IS NULL AND m.producer_sub IS NULL AND NOT m.is_encrypted
                            THEN ',"traceId":null,"producerSub":null,"createdAt":"'
                            ELSE ',"traceId":' || coalesce('"' || m.trace_id || '"', 'null')
                                 || ',"producerSub":' || coalesce(to_json(m.producer_sub)::text, 'null')
+                                || CASE WHEN m.is_encrypted THEN ',"isEncrypted":true' ELSE '' END
                                 || ',"createdAt":"' END
                    || to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z\",\"data\":"')
                    || m.payload,

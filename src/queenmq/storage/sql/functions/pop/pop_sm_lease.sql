@@ -3,11 +3,12 @@
 -- Arguments: parallel arrays, one element per candidate. Requests are numbered 1, 2, 3 ... in p_requests;
 -- candidates of one request stand together, in the order in which they are to be taken until p_batches
 -- messages are found. p_lease_ids holds one id per request, with the first bits of its first candidate
--- inside (find_lease). A pair (partition, group) that stands twice goes to its first candidate.
+-- inside (find_lease). A pair (partition, group) that stands twice goes to its first candidate. p_lease_seconds:
+-- how long the lease of a candidate is to last, NULL for the leaseTime of its queue.
 -- Result: one row per candidate; none for one whose cursor was locked just then or does not exist, or that
 -- stood twice. outcome: granted (after_seq < seq <= end_seq is taken), spare (the batch
 -- was full before it), held (leased), retry, window, delayed (until due_at), blocked, poison (call
--- settle_poison, then try again), none (nothing to deliver).
+-- settle_poison, then try again), none (nothing to deliver). due_at of a granted one is the end of its lease.
 -- Auto-acked grants move the cursor and leave no lease.
 -- Tables: partition_consumers (row locks, update); partition_lookup, queues, messages (read).
 -- Locks: cursor rows in (partition id, group) order, skipping rows that are locked. Never waits.
@@ -17,7 +18,8 @@ CREATE OR REPLACE FUNCTION queen.pop_sm_lease(
     p_consumer_groups text[],
     p_batches integer[],
     p_auto_acks boolean[],
-    p_lease_ids uuid[]
+    p_lease_ids uuid[],
+    p_lease_seconds integer[] DEFAULT NULL
 )
 RETURNS SETOF queen.pop_grant
 LANGUAGE plpgsql
@@ -29,12 +31,13 @@ BEGIN
     RETURN QUERY
     WITH wanted AS (
         SELECT DISTINCT ON (u.partition_id, u.consumer_group) u.*
-        FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids)
+        FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids,
+                    p_lease_seconds)
              WITH ORDINALITY
-             AS u (request, partition_id, consumer_group, batch, is_auto_ack, new_lease, ordinal)
+             AS u (request, partition_id, consumer_group, batch, is_auto_ack, new_lease, lease_seconds, ordinal)
         ORDER BY u.partition_id, u.consumer_group, u.ordinal
     ), locked AS (
-        SELECT w.request, w.batch, w.is_auto_ack, w.new_lease, w.ordinal, pc.partition_id, pc.consumer_group,
+        SELECT w.request, w.batch, w.is_auto_ack, w.new_lease, w.lease_seconds, w.ordinal, pc.partition_id, pc.consumer_group,
                pc.cursor_seq, pc.lease_expires_at, pc.lease_end_seq, pc.retry_at, pc.retry_count,
                pc.expiry_count, pc.solo_until_seq, pc.blocked_seq
         FROM wanted w
@@ -45,7 +48,7 @@ BEGIN
     ), seen AS (
         SELECT k.*, l.queue_id, l.last_seq, l.last_message_created_at, q.retry_limit, q.on_poison,
                q.delayed_processing, q.window_buffer, q.ack_history,
-               make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               make_interval(secs => coalesce(k.lease_seconds, nullif(q.lease_time, 0), 60)) AS lease_time,
                greatest(k.cursor_seq, l.first_seq - 1) AS after_seq,
                coalesce(k.lease_expires_at <= v_now, false) AS is_expired,
                coalesce(k.solo_until_seq > k.cursor_seq, false) AS was_solo
@@ -120,17 +123,21 @@ BEGIN
     )
     SELECT n.request, n.partition_id, n.consumer_group,
            CASE WHEN n.take = 0 THEN CASE WHEN n.verdict = 'granted' THEN 'spare' ELSE n.verdict END
-                -- Here and not in the UPDATE, which works a row out twice if somebody has just changed it.
+                -- Here and not in the UPDATE, which works a row out twice if another session has just changed it.
                 WHEN CASE WHEN n.ack_history THEN queen.note_passed(
                          n.queue_id, n.partition_id, n.consumer_group, n.cursor_seq, n.after_seq,
                          CASE WHEN n.is_auto_ack THEN n.after_seq + n.take ELSE n.after_seq END,
                          v_now, v_now, 'autoAck', 0, n.retry_count + n.expiry_count + n.is_expired::integer)
-                     ELSE true END THEN 'granted' END,
+                     ELSE true END
+                     -- A sequence counts for all brokers and makes no two pops wait for each other.
+                     AND CASE WHEN n.is_expired THEN nextval('queen.expired_leases') > 0 ELSE true END
+                     THEN 'granted' END,
            CASE WHEN n.take > 0 AND NOT n.is_auto_ack THEN n.new_lease END,
            n.after_seq, n.after_seq + n.take,
            n.retry_count + n.expiry_count + n.is_expired::integer,
            n.last_seq > n.after_seq + n.take,
            CASE n.verdict
+               WHEN 'granted' THEN CASE WHEN n.take > 0 AND NOT n.is_auto_ack THEN v_now + n.lease_time END
                WHEN 'held' THEN n.lease_expires_at
                WHEN 'retry' THEN n.retry_at
                WHEN 'window' THEN n.last_message_created_at + make_interval(secs => n.window_buffer)

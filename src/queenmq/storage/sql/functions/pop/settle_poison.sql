@@ -2,7 +2,7 @@
 -- out retryLimit times: its consumer dies on it.
 --
 -- The queue's on_poison says what happens: dlq (dead letter, go on), skip (go on), block (the partition
--- stops for this group until somebody acks, seeks or changes the setting).
+-- stops for this group until an operator acks, seeks or changes the setting).
 -- Does nothing unless that is still the state of the row.
 -- Tables: partition_consumers (row lock, update), dead_letter_queue, ack_history (insert), messages, queues
 -- (read).
@@ -24,6 +24,7 @@ BEGIN
        OR v_row.lease_expires_at > clock_timestamp() THEN
         RETURN;
     END IF;
+    PERFORM nextval('queen.expired_leases');
     -- Those of its batch and its own; expiry_count starts anew whenever a message of the batch passes.
     SELECT on_poison, greatest(retry_limit, 1) + 1, ack_history INTO v_on_poison, v_expiries, v_keeps
     FROM queen.queues WHERE id = v_row.queue_id;

@@ -5,7 +5,8 @@
 -- Result: the places of these items in the push, NULL when all fit. Room goes to new messages in push order, to
 -- whichever partitions of the queue: duplicates need none, and a repeat within the push shares the fate of its
 -- first.
--- Locks: where a queue is bounded, those of lock_lines for p_waiting_ids, then those of queue_rooms.
+-- To be called only where a queue has a maxSize.
+-- Locks: those of lock_lines for p_waiting_ids, then those of queue_rooms.
 CREATE OR REPLACE FUNCTION queen.find_unfit(
     p_partition_ids uuid[],
     p_queue_ids uuid[],
@@ -24,10 +25,6 @@ DECLARE
     v_firsts integer[];
     v_unfit bigint[];
 BEGIN
-    PERFORM FROM queen.queues q WHERE q.id = ANY (p_queue_ids) AND q.max_size > 0;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
     PERFORM queen.lock_lines(p_waiting_ids);
     SELECT array_agg(r.queue_id), array_agg(r.room) INTO v_bounded, v_rooms
     FROM queen.queue_rooms(p_queue_ids) r;

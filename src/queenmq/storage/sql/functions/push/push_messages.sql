@@ -2,25 +2,27 @@
 --
 -- Arguments: p_partition_ids holds the distinct partitions in ascending order; the arrays after it have one
 -- element per item, in push order, p_item_partitions being positions in p_partition_ids. An array that would
--- hold only NULLs may be NULL. p_request_sizes: how many items each request has. p_queued_ids: partitions
--- whose items are to be queued as operations (NULL: none); those where operations wait already are queued
--- behind them in any case, p_queue_max being the most that may wait in a partition. A p_queue_max of NULL is
--- for whoever runs operations: nothing is queued. p_looks_first: operations are likely, so partitions where
--- they wait are left out before any is locked, lest a push waits for a run that it has to come after.
--- p_is_accepted: the items were accepted before, so no maxSize refuses them: it bounds what is accepted.
--- p_lock_timeout_ms bounds the wait for each partition's row; NULL leaves
--- the caller's own setting. p_are_ids_new: transaction ids are not looked for before the insert, so one that is
--- repeated is an error instead of a duplicate, unless it is the message id of one pushed without: the caller has
--- seen that it is none.
+-- hold only NULLs may be NULL. p_encrypted: true where the payload is encrypted, NULL where it is not, which an
+-- encrypted queue refuses, and false where it takes a payload in clear: one that it had so before.
+-- p_request_sizes: how many items each request has. p_queued_ids: partitions whose items are to be queued as
+-- operations (NULL: none); those where operations wait already are queued behind them in any case, p_queue_max being
+-- the most that may wait in a partition. A p_queue_max of NULL is for the runner of operations: nothing is queued.
+-- p_looks_first: operations are likely, so partitions where they wait are left out before any is locked, lest a push
+-- waits for a run that it has to come after. p_is_accepted: the items were accepted before, so no maxSize refuses
+-- them: it bounds what is accepted. p_lock_timeout_ms bounds the wait for each partition's row; NULL leaves the
+-- caller's own setting. p_are_ids_new: transaction ids are not looked for before the insert, so one that is repeated
+-- is an error instead of a duplicate, unless it is the message id of one pushed without: the caller has seen that it
+-- is none. p_keys, p_digests, p_origins: the idempotency keys of the requests (note_push_keys), NULL without any.
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
 -- stored winner), f refused because the queue is at its maxSize (no id), see find_unfit; b behind operations and
 -- s as asked by p_queued_ids: message_ids then has the operation and positions its place in line.
 -- Tables: partition_lookup (row locks, update), messages (insert). The flag queen.tracks_lookup keeps the
 -- trigger of queen.messages from doing the former once more; it is on during the insert only.
 -- Locks: lookup rows in partition id order, held to commit; then, where something is queued, those of lock_lines;
--- then, for queues with a maxSize and unless p_is_accepted, those of queue_rooms.
--- Errors: QN001 a partition does not exist any more; QN003 too many operations wait (see queue_push); 55P03
--- a row stayed locked for p_lock_timeout_ms; 23505 with p_are_ids_new, a transaction id is repeated.
+-- then, for queues with a maxSize and unless p_is_accepted, those of queue_rooms; last, those of note_push_keys.
+-- Errors: QN001 a partition does not exist any more; QN003 too many operations wait (see queue_push); QN005 a queue is
+-- encrypted and an item for it is not; QN014 a key was used before; 55P03 a row stayed locked for p_lock_timeout_ms;
+-- 23505 with p_are_ids_new, a transaction id is repeated.
 CREATE OR REPLACE FUNCTION queen.push_messages(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -36,9 +38,10 @@ CREATE OR REPLACE FUNCTION queen.push_messages(
     p_is_accepted boolean,
     p_lock_timeout_ms integer,
     p_are_ids_new boolean DEFAULT false,
-    OUT message_ids text[],
-    OUT outcomes text,
-    OUT positions bigint[]
+    p_keys uuid[] DEFAULT NULL,
+    p_digests uuid[] DEFAULT NULL,
+    p_origins uuid[] DEFAULT NULL,
+    OUT message_ids text[], OUT outcomes text, OUT positions bigint[]
 )
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
@@ -55,6 +58,8 @@ DECLARE
     v_last_seqs bigint[];
     v_times timestamptz[];
     v_prefixes text[];
+    v_is_bounded boolean;
+    v_sealed_ids uuid[];
     v_unfit bigint[];
     v_winners uuid[];
     v_firsts integer[];
@@ -105,14 +110,26 @@ BEGIN
             v_behind := v_early || v_behind;
             v_waiting := p_queued_ids || v_behind;
         END IF;
-        IF NOT p_is_accepted AND v_ordinals IS NULL THEN
+        IF v_ordinals IS NULL THEN
             IF v_waiting IS NOT NULL THEN
                 -- Of all partitions, also those that were left out above.
                 v_queue_ids := ARRAY(SELECT l.queue_id FROM unnest(p_partition_ids) WITH ORDINALITY AS u (id, n)
                                      LEFT JOIN queen.partition_lookup l ON l.partition_id = u.id ORDER BY u.n);
             END IF;
-            v_unfit := queen.find_unfit(p_partition_ids, v_queue_ids, p_item_partitions, p_transaction_ids,
-                                        v_waiting);
+            SELECT coalesce(bool_or(q.max_size > 0), false), array_agg(q.id) FILTER (WHERE q.encryption_enabled)
+            INTO v_is_bounded, v_sealed_ids
+            FROM queen.queues q WHERE q.id = ANY (v_queue_ids);
+            -- What was accepted as an operation before its queue was encrypted stays as it was accepted.
+            IF v_sealed_ids IS NOT NULL AND p_queue_max IS NOT NULL AND EXISTS (
+                SELECT FROM unnest(p_item_partitions, p_encrypted) AS i (k, is_encrypted)
+                WHERE i.is_encrypted IS NULL AND v_queue_ids[i.k] = ANY (v_sealed_ids)) THEN
+                RAISE EXCEPTION 'a queue of this push is encrypted, and its payload is not'
+                    USING ERRCODE = 'QN005', HINT = 'Push over HTTP: only brokers have the keys.';
+            END IF;
+            IF v_is_bounded AND NOT p_is_accepted THEN
+                v_unfit := queen.find_unfit(p_partition_ids, v_queue_ids, p_item_partitions, p_transaction_ids,
+                                            v_waiting);
+            END IF;
         END IF;
         EXIT WHEN v_waiting IS NULL AND v_unfit IS NULL;
 
@@ -138,7 +155,7 @@ BEGIN
     END IF;
 
     -- Not a SET clause of the function: only a superuser may store one that names a setting of our own. An
-    -- error takes the flag back together with the insert, for whoever catches it.
+    -- error takes the flag back together with the insert, for a caller that catches it.
     v_flag := set_config('queen.tracks_lookup', 'on', true);
     WITH counted AS (
         SELECT i.*, i.winner IS NULL AND coalesce(i.first = i.ordinal, true) AS is_new,
@@ -200,6 +217,9 @@ BEGIN
             string_to_array(concat(outcomes, v_apart.letters), NULL),
             array_fill(NULL::bigint, ARRAY[cardinality(v_ordinals)]) || v_apart.positions)
             AS u (ordinal, id, letter, position);
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        PERFORM queen.note_push_keys(p_keys, p_digests, p_origins, p_request_sizes, message_ids, outcomes, positions);
     END IF;
 END
 $$;

@@ -3,7 +3,7 @@
 --
 -- Arguments: p_worker, for the eye; p_token, new for each claim, which the run and the release have to show;
 -- p_partitions_max, p_items_max bound what is taken; a single operation may exceed the latter.
--- Result: the operations, in the order of each partition. was_stuck: whoever had claimed it before did not
+-- Result: the operations, in the order of each partition. was_stuck: the broker that had claimed it before did not
 -- come back within its timeout.
 -- Urgent ones first; every ten seconds of waiting count as much as one step of priority, so nothing starves.
 -- Tables: operation_queue (update).
@@ -47,7 +47,7 @@ BEGIN
         FOR UPDATE OF o SKIP LOCKED
     ) l;
 
-    -- Those behind them as well, without waiting: whoever locks operations in an order of its own may wait for
+    -- Those behind them as well, without waiting: a session that locks operations in another order may wait for
     -- one of ours. Lines are of different lengths, so each may have more than its share of the room.
     v_share := least(p_items_max, greatest(1, 4 * p_items_max / cardinality(v_heads)));
     SELECT array_agg(f.id) INTO v_locked

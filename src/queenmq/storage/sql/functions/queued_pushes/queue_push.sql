@@ -9,7 +9,7 @@
 -- Tables: operation_queue (insert).
 -- Locks: the lookup rows FOR KEY SHARE, without waiting, so that no partition is deleted meanwhile; then those
 -- of lock_lines, so that operations of a partition become visible in the order of their seq. A push that holds
--- its partition's row in a long transaction is not waited for here; whoever runs the operation waits for it.
+-- its partition's row in a long transaction is not waited for here; the runner of the operation waits for it.
 -- Errors: QN001 a partition does not exist any more, or is being deleted; QN003 too many operations wait in
 -- partitions, whose ids are in the DETAIL, how many in the HINT, and the setting that says so in the CONSTRAINT.
 CREATE OR REPLACE FUNCTION queen.queue_push(

@@ -1,9 +1,9 @@
 -- Give back claimed operations that were not run, and note why one of them failed.
 --
--- Arguments: the operations and the token of their claim; those that somebody else has claimed since are left
+-- Arguments: the operations and the token of their claim; those that another broker has claimed since are left
 -- alone. p_failed_id: the one that failed, with p_error; NULL when none is at fault. p_is_counted: whether that
 -- counts as a run; after max_retries of them the operation is failed, and its queue's onFailedOperation says
--- whether the ones behind it wait for somebody to look. p_delay_ms: the failed one is not tried again before.
+-- whether the ones behind it wait for an operator. p_delay_ms: the failed one is not tried again before.
 -- Tables: operation_queue (update).
 -- Locks: where a run counts, the queue's row FOR SHARE, because configure_queue changes what a failure means;
 -- the operations, in id order.

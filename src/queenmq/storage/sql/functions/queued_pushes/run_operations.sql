@@ -4,7 +4,7 @@
 -- Result: the number of messages stored.
 -- Tables: operation_queue (update; those of deleted partitions are removed), those of push_messages.
 -- Locks: the operations in id order, then those of push_messages.
--- Errors: QN004 the claim was lost meanwhile, so somebody else runs these or they were discarded; those of
+-- Errors: QN004 the claim was lost meanwhile, so another broker runs these or they were discarded; those of
 -- push_messages. No maxSize is in the way: the items were accepted, and queue_rooms has counted them since.
 CREATE OR REPLACE FUNCTION queen.run_operations(
     p_ids uuid[],

@@ -2,7 +2,7 @@
 -- state of streams and remembered starts. The next push to it makes it anew, with another id.
 -- Result: whether it existed.
 -- Tables: those of delete_queue, and ack_history.
--- Locks: as delete_queue. The queue's row first, so that nobody is told an id of this partition from now on
+-- Locks: as delete_queue. The queue's row first, so that no session gets an id of this partition from now on
 -- (ensure_partitions); that holds up who makes partitions of the queue, so clear the partition before.
 CREATE OR REPLACE FUNCTION queen.delete_partition(p_queue_name text, p_partition_name text)
 RETURNS boolean
@@ -23,7 +23,7 @@ BEGIN
     DELETE FROM queen.consumer_groups_metadata
     WHERE queue_name = p_queue_name AND partition_name = p_partition_name;
     PERFORM queen.lock_pairs(ARRAY[v_id]);
-    -- Operations first: whoever runs them locks them before the lookup rows.
+    -- Operations first: their runner locks them before the lookup rows.
     PERFORM FROM queen.operation_queue WHERE partition_id = v_id ORDER BY id FOR UPDATE;
     PERFORM FROM queen.partition_lookup WHERE partition_id = v_id FOR UPDATE;
     PERFORM FROM queen.partition_consumers WHERE partition_id = v_id ORDER BY consumer_group FOR UPDATE;

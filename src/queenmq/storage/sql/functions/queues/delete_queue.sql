@@ -1,7 +1,7 @@
 -- Remove a queue with its partitions, messages, waiting operations, cursors, dead letters, traces, state of
 -- streams and remembered starts.
 -- Result: whether it existed. If it had messages, queen.deleted_queues keeps its name for three months.
--- Locks: the queue's row first, so that nobody adds a partition; then metadata rows in key order; those of
+-- Locks: the queue's row first, so that no session adds a partition; then metadata rows in key order; those of
 -- lock_pairs; its operations; then the lookup rows in partition id order, so that a push in flight is stored and
 -- removed, and a later one finds the partition gone; then the cursor rows.
 CREATE OR REPLACE FUNCTION queen.delete_queue(p_name text)
@@ -21,7 +21,7 @@ BEGIN
     END IF;
     v_partition_ids := ARRAY(SELECT id FROM queen.partitions WHERE queue_id = v_queue_id);
     PERFORM queen.lock_pairs(v_partition_ids);
-    -- Operations first: whoever runs them locks them before the lookup rows.
+    -- Operations first: their runner locks them before the lookup rows.
     PERFORM FROM queen.operation_queue WHERE partition_id = ANY (v_partition_ids) ORDER BY id FOR UPDATE;
     PERFORM FROM queen.partition_lookup WHERE queue_id = v_queue_id ORDER BY partition_id FOR UPDATE;
     PERFORM FROM queen.partition_consumers WHERE queue_id = v_queue_id

@@ -3,7 +3,7 @@
 -- Arguments: the queue; p_after, the name of the partition after which to look (empty: from the first on);
 -- p_partitions_max, how many to look at; p_messages_max, how many messages to remove at most, fewer from many
 -- partitions (trim_partition).
--- Result: next_after, to be called with next; NULL when the queue is done, or somebody else is at it. Removed
+-- Result: next_after, to be called with next; NULL when the queue is done, or another broker is at it. Removed
 -- messages by the rule that counts for them: completed_messages if every group had passed them for long enough,
 -- else retention_messages if they were too old, else evicted_messages.
 -- Groups are those of queue_groups, and Spark streams that publish their position as a group.

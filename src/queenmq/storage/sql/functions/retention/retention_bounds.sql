@@ -5,7 +5,7 @@
 -- p_messages_max, more than these are not of interest.
 -- Result: completed_seq, up to which every group has passed for completedRetentionSeconds; age_seq, up to which
 -- messages are older than retentionSeconds; end_seq, the last one that may go by any rule, those two and eviction,
--- below p_first_seq if none may. Eviction: what nobody has consumed or leased for maxWaitTimeSeconds goes, and
+-- below p_first_seq if none may. Eviction: what no group has consumed or leased for maxWaitTimeSeconds goes, and
 -- what is before it, which is older still.
 -- Whatever the rule, what a live lease covers stays, and so does what the archive lacks if it has to come first.
 -- To be called once without locks, to see whether it is worth any, and again under them. Takes none.
@@ -35,7 +35,7 @@ BEGIN
     age_seq := 0;
     -- A group of the queue that has no cursor here yet has passed nothing but what its start leaves out.
     SELECT min(coalesce(c.cursor_seq, queen.start_seq(p_partition_id, g.name))),
-           -- Whoever only left out what is before the start has not taken it.
+           -- A group that only skipped what is before its start has not taken it.
            max(greatest(c.cursor_seq, CASE WHEN c.lease_expires_at > v_now THEN c.lease_end_seq END))
     INTO v_least_passed, v_most_taken
     FROM unnest(p_groups) AS g (name)

@@ -1,4 +1,4 @@
--- Remove from the front of a partition what the rules of its queue let go, if nobody is busy there.
+-- Remove from the front of a partition what the rules of its queue let go, if no session is busy there.
 --
 -- Arguments: those of retention_bounds; p_messages_max, how many messages at most.
 -- Result: removed messages by rule, as in apply_retention; cost, what that counts for, in messages: a partition

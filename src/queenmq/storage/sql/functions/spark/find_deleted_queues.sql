@@ -4,7 +4,7 @@
 -- each of which may be NULL; the transaction horizon when it looked last; the transaction below which it has
 -- everything.
 -- Result: their names, each once.
--- Runs with the rights of its owner: whoever may read queues may ask.
+-- Runs with the rights of its owner: a role that may read queues may ask.
 -- Tables: deleted_queues. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.find_deleted_queues(p_scope json, p_seen xid8, p_position xid8)
 RETURNS TABLE (name text)

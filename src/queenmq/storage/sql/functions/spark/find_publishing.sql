@@ -14,6 +14,9 @@ DECLARE
     v_candidates uuid[];
     v_found uuid[] := '{}';
 BEGIN
+    IF coalesce(cardinality(p_partition_ids), 0) = 0 THEN
+        RETURN v_found;
+    END IF;
     IF NOT EXISTS (SELECT FROM pg_locks k WHERE k.locktype = 'advisory' AND k.mode = 'ShareLock' AND k.granted
                    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) THEN
         RETURN v_found;

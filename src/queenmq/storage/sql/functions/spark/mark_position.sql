@@ -8,7 +8,7 @@
 -- was asked for. last_xid is where the newest mark of the reader stands, whatever it is.
 -- A mark that is there proves that nothing before it is missing and that no transaction number below it will be
 -- given out again, whatever was restored or promoted: commits are in one order. So it is on disk when this commits.
--- Runs with the rights of its owner: whoever may read queues may be a reader.
+-- Runs with the rights of its owner: a role that may read queues may be a reader.
 -- Tables: reader_marks (insert, delete). Takes no locks but on its own rows.
 CREATE OR REPLACE FUNCTION queen.mark_position(
     p_reader text,

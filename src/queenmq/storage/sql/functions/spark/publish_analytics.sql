@@ -4,7 +4,7 @@
 -- name without its prefix, every row with the run's id. p_keep: so many runs stay, the oldest are forgotten.
 -- Result: how many rows were stored. Readers see all of the old or all of the new.
 -- Tables: analytics_* (delete, insert).
--- Locks: the run's row, which the same run at the same time waits for; rows of forgotten runs that nobody holds.
+-- Locks: the run's row, which the same run at the same time waits for; rows of forgotten runs that no session holds.
 CREATE OR REPLACE FUNCTION queen.publish_analytics(p_run json, p_tables json, p_keep integer)
 RETURNS bigint
 LANGUAGE plpgsql

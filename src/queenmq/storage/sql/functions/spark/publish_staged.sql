@@ -9,11 +9,11 @@
 -- queue_staged.
 -- Locks, the order of everybody: the row of the batch, so that of two publishers of a batch one waits; as
 -- ensure_partitions; all lookup rows in partition id order, held to commit; the queues' publication keys, shared,
--- which nobody takes otherwise; where operations wait as queue_push; the bounded queues as queue_rooms. Because the lookup rows are held, whether operations wait is
+-- which no other session takes; where operations wait as queue_push; the bounded queues as queue_rooms. Because the lookup rows are held, whether operations wait is
 -- asked once: what is queued later runs after this commit.
 -- Errors: QN021 another batch of this number was published, or may have been, since the notes of that time are
 -- gone; QN020 staged rows are missing; QN002 a queue is at its maxSize; QN003 too many operations wait in a
--- partition; those of ensure_partitions. Nothing is published then.
+-- partition; QN005 a queue is encrypted; those of ensure_partitions. Nothing is published then.
 CREATE OR REPLACE FUNCTION queen.publish_staged(
     p_query_id text,
     p_batch_id bigint,
@@ -72,6 +72,11 @@ BEGIN
            array_agg(e.partition_name ORDER BY e.partition_id)
     INTO v_ids, v_queue_names, v_partition_names
     FROM queen.ensure_partitions(v_queue_names, v_partition_names, NULL) e;
+    IF EXISTS (SELECT FROM queen.queues q WHERE q.name = ANY (v_queue_names) AND q.encryption_enabled) THEN
+        RAISE EXCEPTION 'queue % is encrypted, so nothing of the batch was published',
+            (SELECT min(q.name) FROM queen.queues q WHERE q.name = ANY (v_queue_names) AND q.encryption_enabled)
+            USING ERRCODE = 'QN005', HINT = 'Push to it over HTTP: only brokers have the keys.';
+    END IF;
     -- Lock first, then look, in statements of their own; see push_messages.
     PERFORM FROM queen.partition_lookup WHERE partition_id = ANY (v_ids)
     ORDER BY partition_id FOR NO KEY UPDATE;

@@ -1,12 +1,12 @@
 -- Give back the disk space of staged rows that are gone.
 --
 -- Result: whether it did. Nothing happens while the table is small, while another session uses it, or while
--- much is staged: whoever publishes or sweeps next tries again.
+-- much is staged: the next publication or sweep tries again.
 -- Deleted rows leave their space to later ones, but a file shrinks only where its end happens to be free. The few
 -- rows that wait, of other batches or of tasks that were killed, are taken out and put back.
 -- SECURITY DEFINER, because only the owner may truncate a table, and writers of Spark are not.
 -- Tables: spark_staging (truncate, insert).
--- Locks: the table, exclusively, if it is free at this moment; nobody is waited for.
+-- Locks: the table, exclusively, if it is free at this moment; no session is waited for.
 CREATE OR REPLACE FUNCTION queen.shrink_staging()
 RETURNS boolean
 LANGUAGE plpgsql

@@ -6,7 +6,7 @@
 -- that stands twice.
 -- It does by the list what push_messages does by the item. What an id looks like, what is stored already and
 -- how much room a queue has are the same functions there and here.
--- The settings: nobody keeps statistics of rows that live for seconds, so plans are to hash the short lists
+-- The settings: no statistics exist of rows that live for seconds, so plans are to hash the short lists
 -- and never to loop over two long ones. Before release 18 PostgreSQL adds so much cost for a forbidden loop
 -- that it would compile every call, for seconds, so that is off. A batch of usual size is to be sorted in memory. The flag
 -- queen.tracks_lookup as in push_messages.

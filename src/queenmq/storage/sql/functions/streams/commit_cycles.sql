@@ -4,14 +4,14 @@
 -- p_digests: of everything a cycle does. p_versions: of the state it has seen, NULL where it does not say.
 -- p_keeps_lease: the lease stays until it expires, unless its last message is acked. p_ack_transaction_ids: NULL
 -- for a cycle without an ack. The p_op arrays as in apply_state, the arrays from p_sink_ids on as in push_messages;
--- p_op_cycles and p_item_cycles hold places of cycles and ascend.
+-- p_op_cycles and p_item_cycles hold places of cycles and ascend. p_encrypted as in push_messages, NULL if none is.
 -- Result: one row per cycle, in order; error: why it was refused, and nothing of it was done. is_repeat: it is the
 -- last one of its pair, sent again, and has the answer of then. has_more: the source partition may be popped again
 -- at once. state_bytes: by how much the state has grown.
 -- A cycle that is refused does not harm the others. An error is for all of them, and says which one it is about only
 -- where there is one cycle.
 -- Errors: QN002 a sink queue is at its maxSize, QN003 too many operations wait in a partition, QN001 a sink
--- partition does not exist any more, QN010 a lease or cursor has changed in this very moment.
+-- partition does not exist any more, QN005 a sink queue is encrypted now, QN010 a lease or cursor has changed in this very moment.
 -- Tables: queen_streams.partitions (insert, update, delete), those of apply_state, push_messages and ack_messages.
 -- Locks: those of lock_cycles, those of push_messages, then cursor rows in (partition id, group) order.
 CREATE OR REPLACE FUNCTION queen.commit_cycles(
@@ -37,7 +37,8 @@ CREATE OR REPLACE FUNCTION queen.commit_cycles(
     p_payloads text[],
     p_producer_subs text[],
     p_queue_max integer,
-    p_lock_timeout_ms integer
+    p_lock_timeout_ms integer,
+    p_encrypted boolean[] DEFAULT NULL
 )
 RETURNS TABLE (
     error text,
@@ -99,10 +100,13 @@ BEGIN
             AS o (cycle, key, value, window_end, n)
         WHERE v_live[o.cycle];
         SELECT array_agg(i.cycle ORDER BY i.n), array_agg(i.k ORDER BY i.n), array_agg(i.tx ORDER BY i.n),
-               array_agg(i.trace_id ORDER BY i.n), array_agg(i.payload ORDER BY i.n), array_agg(i.sub ORDER BY i.n)
-        INTO p_item_cycles, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs
-        FROM unnest(p_item_cycles, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs)
-            WITH ORDINALITY AS i (cycle, k, tx, trace_id, payload, sub, n)
+               array_agg(i.trace_id ORDER BY i.n), array_agg(i.payload ORDER BY i.n), array_agg(i.sub ORDER BY i.n),
+               array_agg(i.is_encrypted ORDER BY i.n)
+        INTO p_item_cycles, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
+             p_encrypted
+        FROM unnest(p_item_cycles, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
+                    p_encrypted)
+            WITH ORDINALITY AS i (cycle, k, tx, trace_id, payload, sub, is_encrypted, n)
         WHERE v_live[i.cycle];
     END IF;
 
@@ -114,7 +118,8 @@ BEGIN
     IF cardinality(p_item_cycles) > 0 THEN
         SELECT r.* INTO v_ids, v_outcomes, v_positions
         FROM queen.push_messages(
-            p_sink_ids, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs, NULL,
+            p_sink_ids, p_item_partitions, p_transaction_ids, p_trace_ids, p_payloads, p_producer_subs,
+            p_encrypted,
             ARRAY(SELECT e - s + 1 FROM unnest(v_starts, v_ends) WITH ORDINALITY AS u (s, e, n)
                   WHERE s IS NOT NULL ORDER BY n),
             NULL, p_queue_max, false, false, NULL) r;

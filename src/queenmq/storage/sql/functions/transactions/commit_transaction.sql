@@ -4,8 +4,8 @@
 -- transaction is recognised by, NULL for one that is not; p_digest: of everything it does. p_is_key_derived: the
 -- key was not given by the caller but made of the acks.
 -- Result: the ids and outcomes of the pushed items (an item may be queued behind operations that wait in its
--- partition; that is part of the transaction as well); for each ack whether it made a dead letter and, where its
--- partition has more and no live lease now, the names of that.
+-- partition, or behind a batch of Spark; that is part of the transaction as well); for each ack whether it made a
+-- dead letter and, where its partition has more and no live lease now, the names of that.
 -- A transaction with the key of one that was committed before changes nothing and has its result: is_repeat. With
 -- a derived key that holds while the messages acked without a lease have passed; after a seek the same acks mean
 -- another delivery.
@@ -14,8 +14,8 @@
 -- key was used for something else, QN002 a queue is at its maxSize, QN003 too many operations wait in a partition,
 -- QN001 a partition does not exist any more.
 -- Tables: transactions (insert, update), those of push_messages and ack_messages.
--- Locks: the row of the key, so that of two copies one waits; then lookup rows, then cursor rows, each in key
--- order, as everybody does.
+-- Locks: the row of the key, so that of two copies one waits; then those of lock_partitions, then cursor rows, each
+-- in key order, as everybody does.
 CREATE OR REPLACE FUNCTION queen.commit_transaction(
     p_partition_ids uuid[],
     p_item_partitions integer[],
@@ -47,7 +47,7 @@ CREATE OR REPLACE FUNCTION queen.commit_transaction(
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_partition_id uuid;
+    v_held uuid[];
     v_problem text;
     v_known record;
 BEGIN
@@ -82,23 +82,14 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Nobody may delete a partition half-way through. One pass in one order, each row as strongly as it will be
-    -- needed: a row that is locked once more, and more strongly, after later ones is out of order.
-    FOR v_partition_id IN
-        SELECT DISTINCT u.id FROM unnest(p_partition_ids || p_ack_partition_ids) AS u (id) ORDER BY u.id
-    LOOP
-        IF v_partition_id = ANY (p_partition_ids) THEN
-            PERFORM FROM queen.partition_lookup WHERE partition_id = v_partition_id FOR NO KEY UPDATE;
-        ELSE
-            PERFORM FROM queen.partition_lookup WHERE partition_id = v_partition_id FOR KEY SHARE;
-        END IF;
-    END LOOP;
+    v_held := queen.lock_partitions(p_partition_ids, p_ack_partition_ids);
 
     IF cardinality(p_partition_ids) > 0 THEN
         SELECT r.* INTO message_ids, outcomes, positions
         FROM queen.push_messages(p_partition_ids, p_item_partitions, p_transaction_ids, p_trace_ids,
                                  p_payloads, p_producer_subs, p_encrypted,
-                                 ARRAY[cardinality(p_item_partitions)], NULL, p_queue_max, false, false, NULL) r;
+                                 ARRAY[cardinality(p_item_partitions)], nullif(v_held, '{}'), p_queue_max, false,
+                                 false, NULL) r;
         IF strpos(outcomes, 'f') > 0 THEN
             RAISE EXCEPTION 'The queue of push item % is full', strpos(outcomes, 'f') - 1
                 USING ERRCODE = 'QN002';
@@ -106,6 +97,12 @@ BEGIN
             RAISE EXCEPTION 'Duplicate transactionId % in push item %',
                 p_transaction_ids[strpos(outcomes, 'd')], strpos(outcomes, 'd') - 1
                 USING ERRCODE = 'QN012';
+        ELSIF strpos(outcomes, 's') > 0 THEN
+            -- push_messages takes what it is told to queue for a sign of pressure. Here it keeps the order.
+            UPDATE queen.operation_queue o SET reason = 'maintaining_order'
+            FROM unnest(message_ids, string_to_array(outcomes, NULL)) AS u (id, outcome)
+            WHERE o.id = u.id::uuid AND u.outcome = 's';
+            outcomes := translate(outcomes, 's', 'b');
         END IF;
     END IF;
 

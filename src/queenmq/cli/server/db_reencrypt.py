@@ -1,0 +1,78 @@
+"""`queen db reencrypt`: stored payloads under the current key."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from queenmq import settings
+from queenmq.cli.display.output import Column, Output, progress
+from queenmq.cli.server.database_url import find_url
+from queenmq.cli.session import command
+from queenmq.errors import QueenError, SettingsError
+
+_COLUMNS = [
+    Column("encrypted", "ENCRYPTED"),
+    Column("unreadable", "UNREADABLE"),
+    Column("keyId", "KEY", is_text=True),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app)(reencrypt)
+
+
+def reencrypt(
+    out: Output,
+    queue: Annotated[
+        str | None, typer.Option(help="One queue.", show_default="all that are encrypted")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=5_000, help="Messages per transaction.")] = 500,
+    database_url: Annotated[str | None, typer.Option(help="The PostgreSQL to change.")] = None,
+    data_dir: Annotated[
+        str | None,
+        typer.Option(help="Or the data directory of `queen serve`.", show_default="as for serve"),
+    ] = None,
+    config: Annotated[str | None, typer.Option(help="TOML file with settings.")] = None,
+) -> None:
+    """Encrypt stored payloads of encrypted queues with the current key.
+
+    The keys are those of the broker: QUEEN_ENCRYPTION_KEY_FILE or QUEEN_ENCRYPTION_KEY. Run it
+    after a rotation, before the old key leaves the file, and after a queue was encrypted that has
+    messages. Brokers go on meanwhile. Stop it whenever you like: run again, it does the rest.
+
+    Example: queen db reencrypt --queue orders
+    """
+    from queenmq.crypto.keys import read_keys
+    from queenmq.crypto.vault import Vault
+    from queenmq.storage.schema.reencryption import reencrypt as run
+
+    loaded = settings.load(config=config)
+    vault = Vault(read_keys(loaded.encryption_key, loaded.encryption_key_file))
+    if vault.current_id is None:
+        raise SettingsError(
+            "there is no key to encrypt with; set QUEEN_ENCRYPTION_KEY_FILE as for the broker"
+        )
+
+    url = find_url(database_url, data_dir)
+    with progress(is_wanted=out.is_human) as bar:
+        task = bar.add_task("Encrypting", total=None, note="")
+
+        def tell(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, note=f"{done} of {total} payloads")
+
+        found = asyncio.run(run(url, vault, queue=queue, batch=batch, on_progress=tell))
+    row = {
+        "encrypted": found.encrypted,
+        "unreadable": found.unreadable,
+        "keyId": vault.current_id,
+    }
+    out.rows([row], _COLUMNS)
+    if found.error is not None:
+        raise QueenError(
+            f"{found.unreadable} payloads cannot be decrypted and stay as they are;"
+            f" the first: {found.error}"
+        )

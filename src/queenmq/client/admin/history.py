@@ -1,0 +1,60 @@
+"""Calls about what brokers did, by minute and hour."""
+
+from __future__ import annotations
+
+from typing import TypeVar, Unpack
+
+from queenmq import wire
+from queenmq.client.admin.caller import Caller
+from queenmq.client.admin.queries import ParkedQuery, QueueHistoryQuery, WorkerQuery
+
+T = TypeVar("T")
+
+
+class HistoryCalls(Caller):
+    """Calls for the history of brokers, by queue and by worker, and for the state of PostgreSQL."""
+
+    async def get_system_metrics(self, **query: Unpack[WorkerQuery]) -> wire.SystemMetrics:
+        """Show the gauges of each worker, step by step.
+
+        Args:
+            query: `from_`, `to`, `hostname`, `workerId`.
+        """
+        return await self._get(wire.SystemMetrics, "/api/v1/analytics/system-metrics", query)
+
+    async def get_worker_metrics(self, **query: Unpack[WorkerQuery]) -> wire.WorkerMetrics:
+        """Show what all workers did, step by step and added up.
+
+        Args:
+            query: `from_`, `to`, `hostname`, `workerId`.
+        """
+        return await self._get(wire.WorkerMetrics, "/api/v1/analytics/worker-metrics", query)
+
+    async def get_queue_lag(self, **query: Unpack[QueueHistoryQuery]) -> list[wire.QueueLagPoint]:
+        """Show how long delivered messages had waited, by queue and step.
+
+        Args:
+            query: `queue`, `from_`, `to`, `limit`.
+        """
+        path = "/api/v1/analytics/queue-lag"
+        return await self._get(list[wire.QueueLagPoint], path, query)
+
+    async def get_queue_ops(self, **query: Unpack[QueueHistoryQuery]) -> wire.QueueOps:
+        """Show what was done, by queue and step.
+
+        Args:
+            query: `queue`, `from_`, `to`, `limit`.
+        """
+        return await self._get(wire.QueueOps, "/api/v1/analytics/queue-ops", query)
+
+    async def get_queue_parked_replicas(self, **query: Unpack[ParkedQuery]) -> wire.ParkedPops:
+        """Show waiting pops by minute, queue and worker.
+
+        Args:
+            query: `queue`, `from_`, `to`.
+        """
+        return await self._get(wire.ParkedPops, "/api/v1/analytics/queue-parked-replicas", query)
+
+    async def get_postgres_stats(self) -> wire.PostgresStats:
+        """Show how PostgreSQL is doing."""
+        return await self._get(wire.PostgresStats, "/api/v1/analytics/postgres-stats")

@@ -1,0 +1,117 @@
+/**
+ * The data layer: every request of the dashboard goes through `get` or `send`, to the public API alone.
+ *
+ * The session is a cookie that scripts cannot read. Requests that change something carry the CSRF token of
+ * `GET /api/me`. An answer that is no success is an `ApiError`, and so is a connection that fails.
+ */
+import { ApiError, errorOf, isAbort } from "./errors.js";
+import { parseExact } from "./json.js";
+import { connection, session } from "./store.js";
+
+/** Longer than any answer of the API takes that a person waits for. */
+const TIMEOUT_MS = 30_000;
+
+/** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
+
+/**
+ * Build a path from literal text and values, which are percent-encoded: path`/api/v1/why/${queue}`.
+ * @param {TemplateStringsArray} strings
+ * @param {...string} values
+ */
+export function path(strings, ...values) {
+  return strings.reduce((text, part, index) => text + encodeURIComponent(values[index - 1] ?? "") + part);
+}
+
+/** @param {Query} query */
+function queryText(query) {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const text = new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString();
+  return text && `?${text}`;
+}
+
+/**
+ * Read something.
+ * @template T
+ * @param {string} where
+ * @param {Query} [query]
+ * @param {{signal?: AbortSignal, statuses?: number[], isExact?: boolean, isText?: boolean}} [options] `statuses`: also a
+ *   good answer, as 503 of /health. `isExact`: numbers of payloads stay as they are written. `isText`: the answer is
+ *   text, as that of /metrics/prometheus.
+ * @returns {Promise<T>}
+ */
+export function get(where, query = {}, options = {}) {
+  return request("GET", where + queryText(query), undefined, options);
+}
+
+/**
+ * Change something.
+ * @template T
+ * @param {"POST" | "DELETE"} method
+ * @param {string} where
+ * @param {unknown} [body]
+ * @param {{query?: Query, signal?: AbortSignal}} [options]
+ * @returns {Promise<T>}
+ */
+export function send(method, where, body, options = {}) {
+  return request(method, where + queryText(options.query ?? {}), body, options);
+}
+
+/**
+ * @template T
+ * @param {string} method
+ * @param {string} url
+ * @param {unknown} body
+ * @param {{signal?: AbortSignal, statuses?: number[], isExact?: boolean, isText?: boolean}} options
+ * @returns {Promise<T>}
+ */
+async function request(method, url, body, { signal, statuses = [], isExact = false, isText = false }) {
+  /** @type {Record<string, string>} */
+  const headers = { accept: isText ? "text/plain" : "application/json" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  // A proxy in front that logs users in wants the header as well, with any value.
+  if (method !== "GET") headers["x-queen-csrf"] = session.get().me?.csrfToken ?? "1";
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  /** @type {Response} */
+  let response;
+  try {
+    response = await fetch(url, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "error",
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
+  } catch (error) {
+    if (signal?.aborted || (isAbort(error) && !timeout.aborted)) throw error;
+    connection.lost();
+    throw new ApiError("The broker does not answer.", { kind: "lost" });
+  }
+  connection.heard();
+  if (response.ok || statuses.includes(response.status)) {
+    if (isText) return /** @type {T} */ (await response.text());
+    if (response.status === 204) return /** @type {T} */ (null);
+    return isExact ? parseExact(await response.text()) : await response.json();
+  }
+  const error = await errorOf(response);
+  if (error.kind === "login") session.end();
+  throw error;
+}
+
+/** Learn who we are; a 401 makes the shell show the login. */
+export async function loadSession() {
+  const me = await get("/api/me");
+  session.begin(/** @type {import("./store.js").Me} */ (me));
+}
+
+/** @param {string} token */
+export async function login(token) {
+  const me = await send("POST", "/api/login", { token });
+  session.begin(/** @type {import("./store.js").Me} */ (me));
+}
+
+export async function logout() {
+  await send("POST", "/api/logout");
+  session.end();
+}

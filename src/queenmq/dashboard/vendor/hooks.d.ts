@@ -1,0 +1,11 @@
+import type { Context } from "./preact.js";
+export function useState<T>(initial: T | (() => T)): [T, (next: T | ((last: T) => T)) => void];
+export function useReducer<S, A>(reducer: (state: S, action: A) => S, initial: S): [S, (action: A) => void];
+export function useEffect(effect: () => void | (() => void), inputs?: unknown[]): void;
+export function useLayoutEffect(effect: () => void | (() => void), inputs?: unknown[]): void;
+export function useMemo<T>(make: () => T, inputs?: unknown[]): T;
+export function useCallback<T extends (...args: never[]) => unknown>(callback: T, inputs?: unknown[]): T;
+export function useRef<T>(initial: T): { current: T };
+export function useContext<T>(context: Context<T>): T;
+export function useId(): string;
+export function useErrorBoundary(callback?: (error: unknown) => void): [unknown, () => void];

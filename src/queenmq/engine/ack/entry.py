@@ -1,0 +1,137 @@
+"""One ack request on its way through a call, and how several become one call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from queenmq.clock import now_ms
+from queenmq.engine.requests import AckItem, AckResult, CompletedLease
+from queenmq.errors import PartitionBusy, QueenError
+
+#: A partition and a consumer group.
+Pair = tuple[UUID, str]
+
+
+class AckEntry:
+    """One ack request on its way through a call."""
+
+    __slots__ = (
+        "_items",
+        "arrived_ms",
+        "attempts",
+        "deadline_ms",
+        "diverts",
+        "future",
+        "keys",
+        "leases",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        acks: Sequence[AckItem] | Sequence[CompletedLease],
+        future: asyncio.Future[list[AckResult]],
+        *,
+        wait_ms: int,
+    ) -> None:
+        self.arrived_ms = now_ms()
+        self.deadline_ms = self.arrived_ms + wait_ms
+        self.diverts = 0
+        self.attempts = 0
+        self.future = future
+        self.keys: set[Pair] = {(one.partition_id, one.consumer_group) for one in acks}
+        #: Empty for a request that says more than that messages are completed.
+        self.leases: list[CompletedLease] = [one for one in acks if isinstance(one, CompletedLease)]
+        self._items = [one for one in acks if isinstance(one, AckItem)]
+        self.weight = len(self._items) + sum(one.messages for one in self.leases)
+
+    @property
+    def items(self) -> Sequence[AckItem]:
+        """The messages one by one, in request order."""
+        return self._items or list(list_items(self.leases))
+
+    def answer(self, results: list[AckResult]) -> None:
+        if not self.future.done():
+            self.future.set_result(results)
+
+    def fail(self, error: QueenError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def still_held(self, key: Pair) -> PartitionBusy:
+        partition_id, consumer_group = key
+        return PartitionBusy(
+            f"the cursor of group {consumer_group!r} on partition {partition_id} is held by another"
+            " transaction; nothing was changed, try again"
+        )
+
+
+def list_items(leases: Sequence[CompletedLease]) -> Iterator[AckItem]:
+    """Yield the messages of completed leases one by one."""
+    for lease in leases:
+        for name in lease.names.split("\n"):
+            yield AckItem(
+                lease.partition_id, lease.consumer_group, name, lease.lease_id, "completed", None
+            )
+
+
+def split_completed(batch: Sequence[AckEntry]) -> tuple[list[AckEntry], list[AckEntry]]:
+    """Requests that only complete messages of leases, and all others.
+
+    Acks of one cursor are judged together, so a request goes with the others if it shares a cursor
+    with one of them.
+    """
+    others = [entry for entry in batch if not entry.leases]
+    if not others:
+        return list(batch), []
+    shared = {key for entry in others for key in entry.keys}
+    completed = [entry for entry in batch if entry.leases and shared.isdisjoint(entry.keys)]
+    if len(completed) + len(others) < len(batch):
+        chosen = {id(entry) for entry in completed}
+        others = [entry for entry in batch if id(entry) not in chosen]
+    return completed, others
+
+
+class CompletedCall:
+    """Completed leases of several requests, those of one lease as one."""
+
+    def __init__(self, entries: Sequence[AckEntry]) -> None:
+        self._entries = entries
+        parts: dict[tuple[UUID, str, UUID], list[CompletedLease]] = {}
+        for entry in entries:
+            for lease in entry.leases:
+                parts.setdefault(lease[:3], []).append(lease)
+        self.leases: list[CompletedLease] = [
+            same[0]
+            if len(same) == 1
+            else CompletedLease(
+                *key, sum(one.messages for one in same), "\n".join(one.names for one in same)
+            )
+            for key, same in parts.items()
+        ]
+
+    def answer(self, results: Sequence[AckResult | list[AckResult]]) -> None:
+        """Give each request its own results; see MessageStore.ack_completed."""
+        if len(self._entries) == len(self.leases) == 1:
+            self._entries[0].answer(_spread(results[0], self.leases[0].messages))
+            return
+        places = {lease[:3]: place for place, lease in enumerate(self.leases)}
+        taken = [0] * len(self.leases)
+        for entry in self._entries:
+            mine: list[AckResult] = []
+            for lease in entry.leases:
+                place = places[lease[:3]]
+                result, begin = results[place], taken[place]
+                taken[place] = begin + lease.messages
+                mine += (
+                    [result] * lease.messages
+                    if isinstance(result, AckResult)
+                    else result[begin : begin + lease.messages]
+                )
+            entry.answer(mine)
+
+
+def _spread(result: AckResult | list[AckResult], count: int) -> list[AckResult]:
+    return [result] * count if isinstance(result, AckResult) else result

@@ -1,0 +1,159 @@
+"""Merged calls that wait only briefly for row locks of other sessions.
+
+A call that meets a held row fails as a whole. Then the held rows are looked for once, also those of
+waiting requests. The requests that need them move to lock queues, where they wait apart, and all
+others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic
+
+from queenmq.clock import now_ms
+from queenmq.engine.calls.batcher import Batcher
+from queenmq.engine.calls.dispatcher import Dispatcher
+from queenmq.engine.calls.in_flight import EndedCall
+from queenmq.engine.calls.lock_queues import L, LockQueues, watch_open
+from queenmq.engine.calls.meter import CallMeter
+from queenmq.engine.calls.pace import CallPace
+from queenmq.errors import PartitionBusy, QueenError
+from queenmq.metrics.registry import Registry
+
+#: A request whose calls fail this often although none of its rows is found held waits apart, too:
+#: locks other than row locks cannot be looked for.
+_DIVERTS_MAX = 2
+#: Keys of waiting requests that are looked at together with those of the call that failed.
+_LOOK_MAX = 1_000
+
+
+class BatchedCalls(Generic[L]):
+    """One kind of call, with lock queues for the requests that another session holds up.
+
+    `run` makes one call with this lock wait and answers its requests. It raises PartitionBusy only,
+    and what is not answered then has not been done. A request waits `wait_ms` at most. `find_busy`
+    returns those of the keys whose row another transaction holds. `run_held` and `find_held` are
+    their counterparts for lock queues, if there is another way for some held rows than to wait.
+    With a `pace`, the number of calls in flight follows it; `calls_max` is for lock queues then.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[list[L], int], Awaitable[None]],
+        find_busy: Callable[[Sequence[Any]], Awaitable[set[Any]]],
+        *,
+        calls_max: int,
+        rows_max: int,
+        lock_timeout_ms: int,
+        run_held: Callable[[list[L], int], Awaitable[None]] | None = None,
+        find_held: Callable[[Sequence[Any]], Awaitable[set[Any]]] | None = None,
+        wait_ms: int,
+        pace: CallPace | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self._pace = pace
+        self._meter = CallMeter(registry or Registry(), name)
+        self._wait_ms = wait_ms
+        self._run_entries = run
+        self._find_busy = find_busy
+        self._lock_timeout_ms = lock_timeout_ms
+        self._lock_queues: LockQueues[L] = LockQueues(
+            name,
+            run_held or run,
+            find_held or find_busy,
+            calls_max=calls_max,
+            rows_max=rows_max,
+        )
+        self._dispatcher: Dispatcher[L] = Dispatcher(
+            name, Batcher(calls_max=calls_max, weight_max=rows_max), self._run, fail_all
+        )
+
+    @property
+    def depth(self) -> int:
+        """Return how many requests wait for a call or a held row."""
+        return self._dispatcher.depth + self._lock_queues.depth
+
+    @property
+    def first(self) -> L | None:
+        """Return the request that has waited longest for a call. Lanes wait for others, not for
+        us.
+        """
+        return self._dispatcher.first
+
+    def add(self, entry: L) -> None:
+        """Take a request in; requests for one key go out in this order."""
+        if not self._lock_queues.join(entry):
+            self._dispatcher.add(entry)
+
+    def put_back(self, entries: Iterable[L]) -> None:
+        """Make the call for these again, before all others."""
+        self._dispatcher.put_back(entries)
+
+    def take_waiting(self) -> list[L]:
+        """Remove and return everything that waits for a call."""
+        return self._dispatcher.take_waiting()
+
+    async def drain(self) -> None:
+        """Wait until every request has its answer."""
+        await self._dispatcher.drain()
+        await self._lock_queues.drain()
+
+    async def _run(self, batch: list[L]) -> None:
+        entries = [entry for entry in batch if not self._lock_queues.join(entry)]
+        if not entries:
+            return
+        left = watch_open(entries)
+        rows = sum(entry.weight for entry in entries)
+        began_ms = now_ms()
+        self._meter.note_wait(began_ms - (entries[0].deadline_ms - self._wait_ms))
+        self._meter.note_rows(rows)
+        try:
+            await self._run_entries(entries, self._lock_timeout_ms)
+        except PartitionBusy:
+            await self._divert(left())
+        took_ms = now_ms() - began_ms
+        self._meter.note(len(entries), took_ms)
+        if self._pace is not None:
+            call = EndedCall(took_ms, len(entries), rows)
+            self._pace.note(call, outstanding=self._dispatcher.outstanding)
+            self._dispatcher.set_calls_max(self._pace.limit)
+
+    async def _divert(self, entries: list[L]) -> None:
+        """Move the requests of held rows to lock queues. All others go again, ahead of later
+        ones.
+        """
+        try:
+            keys = self._dispatcher.waiting_keys(keys_max=_LOOK_MAX)
+            keys |= {key for entry in entries for key in entry.keys}
+            busy = await self._find_busy(sorted(keys))
+        except QueenError as error:
+            fail_all(entries, error)
+            return
+        free = []
+        for entry in entries:
+            held = entry.keys & busy
+            if not held:
+                entry.diverts += 1
+                # Alone in its call, it must be the one that is held up.
+                if len(entries) > 1 and entry.diverts < _DIVERTS_MAX:
+                    free.append(entry)
+                    continue
+            self._lock_queues.open(min(held or entry.keys), entry)
+        self._dispatcher.put_back([*free, *self._divert_waiting(busy)])
+
+    def _divert_waiting(self, busy: set[Any]) -> list[L]:
+        """Move waiting requests of held rows to lock queues. Return the others, in order."""
+        free = []
+        for entry in self._dispatcher.take_waiting():
+            if held := entry.keys & busy:
+                self._lock_queues.open(min(held), entry)
+            else:
+                free.append(entry)
+        return free
+
+
+def fail_all(entries: Iterable[L], error: QueenError) -> None:
+    """Answer all of these with the error."""
+    for entry in entries:
+        entry.fail(error)

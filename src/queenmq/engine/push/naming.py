@@ -1,0 +1,26 @@
+"""Transaction ids of messages that are kept on disk. Pure.
+
+Draining them twice stores them once, because each has one.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from queenmq.engine.requests import PushItems
+
+#: Bits of a key that are counted up.
+_COUNTED = (1 << 48) - 1
+
+
+def name_spooled(items: PushItems, key: UUID) -> list[str]:
+    """Return the transaction ids of a request with an idempotency key.
+
+    Items without one get the same each time that the request is sent.
+    """
+    given = items.transaction_ids or [None] * len(items.payloads)
+    return [_nth(key, at) if one is None else one for at, one in enumerate(given)]
+
+
+def _nth(key: UUID, at: int) -> str:
+    return str(UUID(int=key.int & ~_COUNTED | (key.int + at) & _COUNTED))

@@ -1,0 +1,77 @@
+"""Acks of a request, checked: completed leases as a whole where they are, else item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from queenmq import wire
+from queenmq.engine.requests import AckItem, CompletedLease
+from queenmq.ids import parse_uuid
+from queenmq.server.requests.checks import (
+    are_plain,
+    check_name,
+    check_text,
+    check_uuid,
+)
+
+#: Stands for a lease id that is not even a UUID: given, and certainly not the live one.
+NO_SUCH_LEASE = UUID(int=0)
+_COMPLETED = frozenset((None, "", "completed", "success"))
+
+
+def to_acks(
+    acks: Sequence[wire.AckItem], consumer_group: str, *, length_max: int
+) -> list[CompletedLease] | list[AckItem]:
+    """The acks of one group, every value checked."""
+    leases = find_completed(acks, consumer_group, length_max=length_max)
+    if leases is not None:
+        return leases
+    return [to_ack_item(one, consumer_group, length_max=length_max) for one in acks]
+
+
+def to_ack_item(item: wire.AckItem, consumer_group: str, *, length_max: int) -> AckItem:
+    """One checked ack."""
+    return AckItem(
+        partition_id=check_uuid("partitionId", item.partition_id),
+        consumer_group=consumer_group,
+        transaction_id=check_name("transactionId", item.transaction_id, length_max=length_max),
+        lease_id=(parse_uuid(item.lease_id) or NO_SUCH_LEASE) if item.lease_id else None,
+        status=check_text("status", item.status) or "completed",
+        error=check_text("error", item.error),
+    )
+
+
+def find_completed(
+    acks: Sequence[wire.AckItem], consumer_group: str, *, length_max: int
+) -> list[CompletedLease] | None:
+    """The leases that the acks complete, in order.
+
+    None if an ack says anything else, names no lease, or has a value that needs a closer look.
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    last: tuple[str, str] | None = None
+    mine: list[str] = []
+    for ack in acks:
+        if ack.status not in _COMPLETED or ack.error is not None or not ack.lease_id:
+            return None
+        if last is None or ack.partition_id != last[0] or ack.lease_id != last[1]:
+            last = (ack.partition_id, ack.lease_id)
+            if last in names:
+                # Results are in the order of the acks, which these are not.
+                return None
+            mine = names[last] = []
+        mine.append(ack.transaction_id)
+    leases = []
+    for (partition_text, lease_text), ids in names.items():
+        partition_id, lease_id = parse_uuid(partition_text), parse_uuid(lease_text)
+        joined = "\n".join(ids)
+        if (
+            partition_id is None
+            or lease_id is None
+            or joined.count("\n") >= len(ids)
+            or not are_plain(ids, length_max=length_max)
+        ):
+            return None
+        leases.append(CompletedLease(partition_id, consumer_group, lease_id, len(ids), joined))
+    return leases

@@ -1,0 +1,167 @@
+"""POST and GET /api/v1/migration/...: copy the database to another PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq import wire
+from queenmq.clock import utc_now
+from queenmq.errors import Conflict, InvalidRequest, QueenError
+from queenmq.server.answers.responses import json_answer, read_request
+from queenmq.server.requests.times import iso
+from queenmq.server.routing.spec import route
+from queenmq.storage.moving import mover
+from queenmq.storage.moving.plan import Progress
+from queenmq.storage.stores.operations import PostgresOperationStore
+
+logger = logging.getLogger(__name__)
+
+_HOME = "/api/v1/migration/"
+#: The name of the state that all brokers share.
+_STATE = "migration"
+_SAVE_S = 1.0
+_SAVE_TRIES = 60
+#: A copy that has said nothing for so long is not running any more.
+_SILENT = timedelta(seconds=60)
+
+
+class MigrationRoutes:
+    """One copy at a time, run by the process that was asked. Any broker tells how far it is."""
+
+    def __init__(self, states: PostgresOperationStore, *, source_url: str) -> None:
+        self._states = states
+        self._source_url = source_url
+        self._task: asyncio.Task[None] | None = None
+
+    @route("POST", _HOME + "test-connection", wire.TargetTested, request=wire.MigrationTarget)
+    async def test(self, request: Request) -> Response:
+        """Say whether a copy could go there."""
+        url = _url_of(await read_request(request, wire.MigrationTarget))
+        try:
+            version = await mover.look_at(url)
+        except QueenError as error:
+            return json_answer(wire.TargetTested(False, "no connection", error=str(error)))
+        return json_answer(wire.TargetTested(True, "the server can be copied to", version=version))
+
+    @route("POST", _HOME + "start", wire.MigrationStarted, request=wire.MigrationTarget)
+    async def start(self, request: Request) -> Response:
+        """Begin to copy; brokers are paused from now on."""
+        url = _url_of(await read_request(request, wire.MigrationTarget))
+        await self._refuse_while_running("a copy is running; wait for it, see status")
+        started = wire.MigrationStatus(
+            status="running", phase="starting", started_at=iso(utc_now())
+        )
+        await self._save(started)
+        self._task = asyncio.create_task(self._run(url, started), name="database-move")
+        return json_answer(wire.MigrationStarted(True, "the copy has begun; see status"))
+
+    @route("GET", _HOME + "status", wire.MigrationStatus)
+    async def status(self, request: Request) -> Response:
+        """Say how far the last copy has come."""
+        return json_answer(await self._read())
+
+    @route("POST", _HOME + "validate", wire.MigrationValidated, request=wire.MigrationTarget)
+    async def validate(self, request: Request) -> Response:
+        """Compare all tables of both databases. Reads every row of both."""
+        url = _url_of(await read_request(request, wire.MigrationTarget))
+        compared = await mover.compare(self._source_url, url)
+        tables = [
+            wire.TableCompared(one.table, one.source.rows, one.target.rows, one.is_match)
+            for one in compared
+        ]
+        all_match = all(one.match for one in tables)
+        return json_answer(wire.MigrationValidated(True, all_match, tables))
+
+    @route("POST", _HOME + "reset", wire.MigrationReset)
+    async def reset(self, request: Request) -> Response:
+        """Forget the last copy. What it has copied stays."""
+        await self._refuse_while_running("a copy is running; it cannot be forgotten before its end")
+        await self._save(wire.MigrationStatus(status="idle"))
+        return json_answer(wire.MigrationReset(True, "the last copy is forgotten"))
+
+    async def _run(self, url: str, started: wire.MigrationStatus) -> None:
+        told = started
+
+        def tell(progress: Progress) -> None:
+            nonlocal told
+            told = _with(started, **progress._asdict())
+
+        saving = asyncio.create_task(self._save_often(lambda: told), name="database-move-status")
+        try:
+            await mover.move(self._source_url, url, tell)
+            ended = _with(told, status="completed")
+        except QueenError as error:
+            ended = _with(told, status="failed", error=str(error))
+        except Exception as error:
+            # A defect must be seen, and must not leave a copy that seems to run for ever.
+            logger.exception("a move of the database broke", extra={"event": "move_broke"})
+            ended = _with(told, status="failed", error=f"it broke: {type(error).__name__}")
+        finally:
+            saving.cancel()
+        await self._save_at_last(ended)
+
+    async def _save_often(self, read: Any) -> None:
+        while True:
+            await asyncio.sleep(_SAVE_S)
+            # A broker whose calls wait for the copy may take its database for lost meanwhile.
+            with contextlib.suppress(QueenError):
+                await self._save(read())
+
+    async def _save_at_last(self, ended: wire.MigrationStatus) -> None:
+        for _ in range(_SAVE_TRIES):
+            try:
+                await self._save(ended)
+            except QueenError as error:
+                facts = {"event": "move_status_unsaved"}
+                logger.warning("the end of a move is not noted yet: %s", error, extra=facts)
+                await asyncio.sleep(_SAVE_S)
+            else:
+                return
+
+    async def _save(self, status: wire.MigrationStatus) -> None:
+        fresh = _with(status, updated_at=iso(utc_now()))
+        await self._states.write_state(_STATE, msgspec.to_builtins(fresh))
+
+    async def _read(self) -> wire.MigrationStatus:
+        state = (await self._states.read_state()).get(_STATE)
+        if not isinstance(state, dict):
+            return wire.MigrationStatus(status="idle")
+        status = msgspec.convert(state, wire.MigrationStatus)
+        updated = datetime.fromisoformat(status.updated_at or "1970-01-01T00:00:00+00:00")
+        if status.status == "running" and updated < utc_now() - _SILENT:
+            return _with(status, status="failed", error="the broker that ran it has gone")
+        return status
+
+    async def _refuse_while_running(self, text: str) -> None:
+        if (await self._read()).status == "running":
+            raise Conflict(text)
+
+
+def _with(before: wire.MigrationStatus, /, **changes: Any) -> wire.MigrationStatus:
+    return msgspec.structs.replace(before, **changes)
+
+
+def _url_of(target: wire.MigrationTarget) -> str:
+    """Return the URL of a target. Raises InvalidRequest for what cannot be one."""
+    if not target.host or not target.database or not target.user:
+        raise InvalidRequest("host, database and user are required and must not be empty")
+    if not str(target.port).isdecimal() or not 1 <= int(target.port) <= 65_535:
+        raise InvalidRequest(f"port {target.port!r:.50} is not a port; use 1 to 65535")
+    user, database = quote(target.user, safe=""), quote(target.database, safe="")
+    secret = f":{quote(target.password, safe='')}" if target.password else ""
+    if target.host.startswith("/"):
+        place, host = f":{target.port}", f"?host={quote(target.host, safe='')}"
+    else:
+        name = f"[{target.host}]" if ":" in target.host else quote(target.host, safe="")
+        place, host = f"{name}:{target.port}", ""
+    secure = f"{'&' if host else '?'}sslmode=require" if target.ssl else ""
+    return f"postgresql://{user}{secret}@{place}/{database}{host}{secure}"

@@ -1,0 +1,236 @@
+"""Partitions one by one: cursors and leases, previews of a seek, groups paused, errors counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from queenmq import wire
+from queenmq.engine.maintenance import Maintenance
+from queenmq.errors import InvalidRequest, NotFound
+from queenmq.server.answers.responses import json_answer
+from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.reach import is_within
+from queenmq.server.requests.checks import check_name, check_text, quote
+from queenmq.server.requests.pages import PAGE, parse_page
+from queenmq.server.requests.places import names_partition, parse_place
+from queenmq.server.requests.queries import parse_boolean, parse_integer, parse_query
+from queenmq.server.requests.seeking import check_seek_seq, parse_target
+from queenmq.server.requests.times import iso, iso_or_none
+from queenmq.server.routing.spec import route
+from queenmq.settings import Settings
+from queenmq.storage.stores.steering import COUNTED_MAX, SeekTarget, SteeringStore
+
+_QUEUE = "/api/v1/resources/queues/{queue:name}"
+_GROUP = "/api/v1/consumer-groups/{group:name}"
+_ORDERS = ("name", "depth", "newest")
+_PAGE_MAX = 1_000
+
+
+class SteeringRoutes:
+    """`on_freed` is told in which queue messages may be had again."""
+
+    def __init__(
+        self,
+        store: SteeringStore,
+        maintenance: Maintenance,
+        settings: Settings,
+        *,
+        on_freed: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._maintenance = maintenance
+        self._settings = settings
+        self._on_freed = on_freed
+
+    @route(
+        "GET",
+        _QUEUE + "/partitions",
+        wire.QueuePartitions,
+        query={"search": str, "sort": str, "blocked": bool, **PAGE},
+    )
+    async def list_partitions(self, request: Request) -> Response:
+        """List the partitions of a queue, a page at a time."""
+        queue = self._name(request, "queue")
+        query = parse_query(request.scope["query_string"])
+        order = query.get("sort") or "name"
+        if order not in _ORDERS:
+            raise InvalidRequest(f"sort {quote(order)} is unknown; use one of {_ORDERS}")
+        page = parse_page(query, limit_max=_PAGE_MAX)
+        rows, total = await self._store.list_partitions(
+            queue,
+            check_text("search", query.get("search")) or None,
+            order=order,
+            only_blocked=parse_boolean(query, "blocked"),
+            limit=page.limit,
+            offset=page.offset,
+        )
+        found = [_row(row) for row in rows]
+        return json_answer(wire.QueuePartitions(found, total, total >= COUNTED_MAX, page))
+
+    @route(
+        "GET",
+        _QUEUE + "/partitions/{partition:name}",
+        wire.PartitionDetail,
+        when=names_partition,
+    )
+    async def show_partition(self, request: Request) -> Response:
+        """Show a partition with the cursors of its groups."""
+        queue, partition = parse_place(request, length_max=self._settings.max_name_length)
+        found = await self._store.show_partition(queue, partition)
+        if found is None:
+            raise _unknown(queue, partition)
+        row, cursors = found
+        return json_answer(
+            wire.PartitionDetail(
+                id=row["id"],
+                queue=queue,
+                name=partition,
+                created_at=iso(row["created_at"]),
+                first_seq=row["first_seq"],
+                last_seq=row["last_seq"],
+                newest_message=iso_or_none(row["newest_at"]),
+                groups=[_cursor(one) for one in cursors],
+            )
+        )
+
+    @route(
+        "GET",
+        _GROUP + "/queues/{queue:name}/seek-preview",
+        wire.SeekPreview,
+        query={"toEnd": bool, "timestamp": str, "partition": str, "seq": int},
+    )
+    async def preview_seek(self, request: Request) -> Response:
+        """Count what a seek would bring again and what it would skip."""
+        group, queue = self._name(request, "group"), self._name(request, "queue")
+        query = parse_query(request.scope["query_string"])
+        partition = check_text("partition", query.get("partition")) or None
+        counted = await self._store.preview_seek(group, queue, partition, _target(query, partition))
+        return json_answer(
+            wire.SeekPreview(
+                group, queue, counted["partitions"], counted["again"], counted["skipped"]
+            )
+        )
+
+    @route(
+        "POST",
+        _GROUP + "/queues/{queue:name}/partitions/{partition:name}/release",
+        wire.LeaseEnded,
+    )
+    async def end_lease(self, request: Request) -> Response:
+        """End a lease before its time, so that its messages can be had again."""
+        group, queue = self._name(request, "group"), self._name(request, "queue")
+        partition = self._name(request, "partition")
+        until = await self._store.end_lease(group, queue, partition)
+        if until is None and await self._store.show_partition(queue, partition) is None:
+            raise _unknown(queue, partition)
+        if until is not None:
+            self._on_freed(queue)
+        return json_answer(
+            wire.LeaseEnded(True, group, queue, partition, until is not None, iso_or_none(until))
+        )
+
+    @route("POST", _GROUP + "/pause", wire.GroupPaused)
+    async def pause(self, request: Request) -> Response:
+        """Hand out nothing to a group, on all queues and brokers, until it is resumed."""
+        return await self._switch(request, is_paused=True)
+
+    @route("POST", _GROUP + "/resume", wire.GroupPaused)
+    async def resume(self, request: Request) -> Response:
+        """Serve a paused group again."""
+        return await self._switch(request, is_paused=False)
+
+    async def _switch(self, request: Request, *, is_paused: bool) -> Response:
+        group = self._name(request, "group")
+        await self._maintenance.pause_group(group, is_paused)
+        return json_answer(wire.GroupPaused(True, group, is_paused))
+
+    @route(
+        "GET",
+        "/api/v1/dlq/errors",
+        wire.DeadLetterErrors,
+        query={"queue": str, "consumerGroup": str},
+    )
+    async def list_errors(self, request: Request) -> Response:
+        """Count dead letters by queue, group and error, the most frequent first."""
+        query = parse_query(request.scope["query_string"])
+        rows = await self._store.summarize_dead_letters(
+            check_text("queue", query.get("queue")) or None,
+            check_text("consumerGroup", query.get("consumerGroup")) or None,
+        )
+        identity = identity_of(request)
+        errors = [_error(row) for row in rows if is_within(identity, row["queue"])]
+        return json_answer(wire.DeadLetterErrors(errors, bool(rows) and rows[0]["is_cut"]))
+
+    def _name(self, request: Request, part: str) -> str:
+        field = "consumerGroup" if part == "group" else part
+        length_max = self._settings.max_name_length
+        return check_name(field, request.path_params[part], length_max=length_max)
+
+
+def _target(query: dict[str, str], partition: str | None) -> SeekTarget:
+    seq = parse_integer(query, "seq", 0) if "seq" in query else None
+    body = wire.SeekRequest(
+        to_end=parse_boolean(query, "toEnd"), timestamp=query.get("timestamp"), seq=seq
+    )
+    if seq is None:
+        return SeekTarget(time=parse_target(body))
+    if partition is None:
+        raise InvalidRequest(f"seq {seq} is a number of one partition; send partition as well")
+    return SeekTarget(seq=check_seek_seq(seq, body))
+
+
+def _unknown(queue: str, partition: str) -> NotFound:
+    return NotFound(
+        f"partition {quote(partition)} of queue {quote(queue)} does not exist; check both names"
+    )
+
+
+def _row(row: Any) -> wire.PartitionRow:
+    return wire.PartitionRow(
+        id=row["id"],
+        name=row["name"],
+        created_at=iso(row["created_at"]),
+        first_seq=row["first_seq"],
+        last_seq=row["last_seq"],
+        newest_message=iso_or_none(row["newest_at"]),
+        groups=row["groups"],
+        leased=row["leased"],
+        blocked=row["blocked"],
+        lag=row["lag"],
+    )
+
+
+def _cursor(row: Any) -> wire.PartitionCursor:
+    is_leased = row["leased_until"] is not None
+    has_failed = row["retry_seq"] is not None
+    return wire.PartitionCursor(
+        consumer_group=row["consumer_group"],
+        cursor_seq=row["cursor_seq"],
+        lag=row["lag"],
+        total_consumed=row["total_consumed"],
+        last_consumed_at=iso_or_none(row["last_consumed_at"]),
+        leased_until=iso_or_none(row["leased_until"]),
+        leased_at=iso_or_none(row["lease_acquired_at"]) if is_leased else None,
+        lease_end_seq=row["lease_end_seq"] if is_leased else None,
+        retry_count=row["retry_count"],
+        retry_seq=row["retry_seq"],
+        retry_at=iso_or_none(row["retry_at"]),
+        retry_error=row["retry_error"] if has_failed else None,
+        expired_leases=row["expiry_count"],
+        blocked_seq=row["blocked_seq"],
+    )
+
+
+def _error(row: Any) -> wire.DeadLetterError:
+    return wire.DeadLetterError(
+        row["queue"],
+        row["consumer_group"],
+        row["error"],
+        row["letters"],
+        iso(row["first_at"]),
+        iso(row["last_at"]),
+    )

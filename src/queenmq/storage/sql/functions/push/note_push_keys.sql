@@ -1,0 +1,50 @@
+-- Remember the keys of push requests and what these are answered, in the transaction that stores them.
+--
+-- Arguments: arrays with one element per request: p_keys and p_digests (NULL: it has no key), p_origins (the record of
+-- a spool; parts of one record share its key, and a call has parts of records or none), p_request_sizes; then what push_messages answers, one element per item.
+-- Tables: push_keys (insert).
+-- Locks: the new rows, in key order, after all other locks of a push: of two requests with one key the later waits here
+-- for the earlier to commit.
+-- Errors: QN014 a key was used before. Nothing is stored then, and the caller looks the answer up.
+CREATE OR REPLACE FUNCTION queen.note_push_keys(
+    p_keys uuid[],
+    p_digests uuid[],
+    p_origins uuid[],
+    p_request_sizes integer[],
+    p_message_ids text[],
+    p_outcomes text,
+    p_positions bigint[]
+)
+RETURNS void
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_noted bigint;
+BEGIN
+    INSERT INTO queen.push_keys (key, digest, origin, message_ids, outcomes, positions)
+    SELECT r.key, r.digest, r.origin,
+           CASE WHEN r.origin IS NULL THEN p_message_ids[r.last - r.size + 1:r.last]::uuid[] END,
+           CASE WHEN r.origin IS NULL THEN substr(p_outcomes, (r.last - r.size + 1)::integer, r.size) END,
+           CASE WHEN r.origin IS NULL THEN p_positions[r.last - r.size + 1:r.last] END
+    FROM (
+        SELECT u.key, u.digest, u.origin, u.size, sum(u.size) OVER (ORDER BY u.n) AS last
+        FROM unnest(p_keys, p_digests, p_origins, p_request_sizes) WITH ORDINALITY
+             AS u (key, digest, origin, size, n)
+    ) r
+    WHERE r.key IS NOT NULL
+    ORDER BY r.key
+    ON CONFLICT (key) DO NOTHING;
+    GET DIAGNOSTICS v_noted = ROW_COUNT;
+    IF v_noted = cardinality(array_remove(p_keys, NULL)) THEN
+        RETURN;
+    END IF;
+    -- A part of a spooled request finds the key where another part of the same record has noted it.
+    PERFORM FROM unnest(p_keys, p_origins) AS u (key, origin)
+    JOIN queen.push_keys k ON k.key = u.key
+    WHERE u.origin IS NULL OR u.origin IS DISTINCT FROM k.origin;
+    IF FOUND THEN
+        RAISE EXCEPTION 'a key of this push was used before' USING ERRCODE = 'QN014';
+    END IF;
+END
+$$;

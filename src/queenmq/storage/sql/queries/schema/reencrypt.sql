@@ -1,0 +1,56 @@
+-- name: settle_in
+SELECT set_config('lock_timeout', $1, false);
+
+-- name: count_stale
+-- Payloads of encrypted queues that are not encrypted with the current key, in both tables.
+SELECT (SELECT count(*) FROM queen.messages m JOIN queen.queues q ON q.id = m.queue_id
+        WHERE ($2::text IS NULL OR q.name = $2) AND (m.is_encrypted OR q.encryption_enabled)
+          AND (NOT m.is_encrypted OR m.payload ->> 'keyId' IS DISTINCT FROM $1))
+     + (SELECT count(*) FROM queen.dead_letter_queue d JOIN queen.queues q ON q.id = d.queue_id
+        WHERE ($2::text IS NULL OR q.name = $2) AND (d.is_encrypted OR q.encryption_enabled)
+          AND (NOT d.is_encrypted OR d.payload ->> 'keyId' IS DISTINCT FROM $1));
+
+-- name: list_stale_messages
+-- The next ones after a place, at most so many and 16 MB of them.
+SELECT s.partition_id, s.seq, s.queue, s.partition, s.transaction_id, s.is_encrypted, s.payload
+FROM (
+    SELECT m.partition_id, m.seq, q.name::text AS queue, p.name::text AS partition,
+           coalesce(m.transaction_id, m.id::text) AS transaction_id, m.is_encrypted, m.payload::text AS payload,
+           sum(octet_length(m.payload::text)) OVER (ORDER BY m.partition_id, m.seq)
+               - octet_length(m.payload::text) AS bytes_before
+    FROM (
+        SELECT x.* FROM queen.messages x JOIN queen.queues y ON y.id = x.queue_id
+        WHERE (x.partition_id, x.seq) > ($3::uuid, $4::bigint)
+          AND ($2::text IS NULL OR y.name = $2) AND (x.is_encrypted OR y.encryption_enabled)
+          AND (NOT x.is_encrypted OR x.payload ->> 'keyId' IS DISTINCT FROM $1)
+        ORDER BY x.partition_id, x.seq
+        LIMIT $5
+    ) m
+    JOIN queen.partitions p ON p.id = m.partition_id
+    JOIN queen.queues q ON q.id = m.queue_id
+) s
+WHERE s.bytes_before < 16 * 1024 * 1024
+ORDER BY s.partition_id, s.seq;
+
+-- name: list_stale_letters
+SELECT d.id, d.seq, q.name::text AS queue, p.name::text AS partition, d.transaction_id::text, d.is_encrypted,
+       d.payload::text AS payload
+FROM queen.dead_letter_queue d
+JOIN queen.partitions p ON p.id = d.partition_id
+JOIN queen.queues q ON q.id = d.queue_id
+WHERE d.id > $3::uuid AND $4::bigint IS NOT NULL
+  AND ($2::text IS NULL OR q.name = $2) AND (d.is_encrypted OR q.encryption_enabled)
+  AND (NOT d.is_encrypted OR d.payload ->> 'keyId' IS DISTINCT FROM $1)
+ORDER BY d.id
+LIMIT $5;
+
+-- name: replace_messages
+-- Only what is still as it was read: another session may have removed or replaced it.
+UPDATE queen.messages m SET payload = u.new_payload::json, is_encrypted = true
+FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[]) AS u (partition_id, seq, old_payload, new_payload)
+WHERE m.partition_id = u.partition_id AND m.seq = u.seq AND m.payload::text = u.old_payload;
+
+-- name: replace_letters
+UPDATE queen.dead_letter_queue d SET payload = u.new_payload::json, is_encrypted = true
+FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[]) AS u (id, seq, old_payload, new_payload)
+WHERE d.id = u.id AND d.payload::text = u.old_payload;

@@ -1,0 +1,110 @@
+-- name: show_partition
+SELECT p.id::text, p.created_at, l.first_seq, l.last_seq, l.last_message_created_at AS newest_at
+FROM queen.queues q
+JOIN queen.partitions p ON p.queue_id = q.id
+JOIN queen.partition_lookup l ON l.partition_id = p.id
+WHERE q.name = $1 AND p.name = $2;
+
+-- name: list_cursors
+-- The groups of a partition, at most $2 of them.
+SELECT pc.consumer_group::text, pc.cursor_seq, pc.last_consumed_at, pc.lease_acquired_at, pc.lease_end_seq,
+       CASE WHEN pc.lease_expires_at > now() THEN pc.lease_expires_at END AS leased_until, pc.retry_count, pc.retry_seq,
+       pc.retry_at, pc.retry_error, pc.expiry_count, pc.blocked_seq, pc.total_consumed,
+       l.last_seq - greatest(pc.cursor_seq, l.first_seq - 1) - (
+           SELECT count(*) FROM queen.removed_messages r
+           WHERE r.partition_id = pc.partition_id AND r.seq > greatest(pc.cursor_seq, l.first_seq - 1)) AS lag
+FROM queen.partition_consumers pc
+JOIN queen.partition_lookup l ON l.partition_id = pc.partition_id
+WHERE pc.partition_id = $1::uuid
+ORDER BY pc.consumer_group
+LIMIT $2;
+
+-- name: list_partitions_by
+-- A page of the partitions of queue $1 whose name holds $2; with $4 those in which a group is blocked. $3 is the order:
+-- name, depth (most messages first) or newest (last pushed to first).
+WITH queue AS (
+    SELECT q.id, q.on_poison = 'block' AS blocks FROM queen.queues q WHERE q.name = $1
+), page AS (
+    -- By name an index has the order: a page costs the same in a queue of a million partitions.
+    (SELECT p.id
+     FROM queen.partitions p
+     WHERE $3 = 'name' AND p.queue_id = (SELECT id FROM queue) AND ($2::text IS NULL OR strpos(p.name, $2) > 0)
+       AND (NOT $4::boolean OR (SELECT blocks FROM queue) AND EXISTS (
+           SELECT FROM queen.partition_consumers pc WHERE pc.partition_id = p.id AND pc.blocked_seq IS NOT NULL))
+     ORDER BY p.name LIMIT $5 OFFSET $6)
+    UNION ALL
+    -- The others look at all partitions, so at one narrow table alone, and keep no more than a page while they sort.
+    (SELECT l.partition_id
+     FROM queen.partition_lookup l
+     WHERE $3 <> 'name' AND l.queue_id = (SELECT id FROM queue)
+       AND ($2::text IS NULL OR EXISTS (
+           SELECT FROM queen.partitions p WHERE p.id = l.partition_id AND strpos(p.name, $2) > 0))
+       AND (NOT $4::boolean OR (SELECT blocks FROM queue) AND EXISTS (
+           SELECT FROM queen.partition_consumers pc
+           WHERE pc.partition_id = l.partition_id AND pc.blocked_seq IS NOT NULL))
+     ORDER BY CASE WHEN $3 = 'depth' THEN (l.last_seq - l.first_seq)::double precision
+                   ELSE date_part('epoch', l.last_message_created_at) END DESC NULLS LAST, l.partition_id
+     LIMIT $5 OFFSET $6)
+)
+SELECT p.id::text, p.name::text, p.created_at, l.first_seq, l.last_seq, l.last_message_created_at AS newest_at,
+       c.groups, c.leased, c.blocked, c.lag
+FROM page
+JOIN queen.partitions p ON p.id = page.id
+JOIN queen.partition_lookup l ON l.partition_id = p.id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS groups, count(*) FILTER (WHERE pc.lease_expires_at > now()) AS leased,
+           count(*) FILTER (WHERE pc.blocked_seq IS NOT NULL AND (SELECT blocks FROM queue)) AS blocked,
+           coalesce(max(l.last_seq - greatest(pc.cursor_seq, l.first_seq - 1)), 0) AS lag
+    FROM queen.partition_consumers pc WHERE pc.partition_id = p.id
+) c
+ORDER BY CASE WHEN $3 = 'name' THEN p.name END, CASE WHEN $3 = 'depth' THEN l.last_seq - l.first_seq END DESC,
+         CASE WHEN $3 = 'newest' THEN l.last_message_created_at END DESC NULLS LAST, p.id;
+
+-- name: count_partitions
+-- Those that list_partitions_by finds with the same $2 and $3, up to $4 of them: beyond that, nobody pages by number.
+WITH queue AS (
+    SELECT q.id, q.on_poison = 'block' AS blocks FROM queen.queues q WHERE q.name = $1
+)
+SELECT count(*) FROM (
+    SELECT FROM queen.partitions p
+    WHERE p.queue_id = (SELECT id FROM queue) AND ($2::text IS NULL OR strpos(p.name, $2) > 0)
+      AND (NOT $3::boolean OR (SELECT blocks FROM queue) AND EXISTS (
+          SELECT FROM queen.partition_consumers pc WHERE pc.partition_id = p.id AND pc.blocked_seq IS NOT NULL))
+    LIMIT $4
+) x;
+
+-- name: end_lease
+SELECT queen.end_lease($1, $2, $3, $4);
+
+-- name: preview_seek
+-- What a seek would do, partition by partition that has a cursor of the group: $3 a partition or NULL, $4 a time, $5
+-- the next seq; without both, the end.
+SELECT count(*) AS partitions, coalesce(sum(greatest(t.old_seq - t.new_seq, 0)), 0)::bigint AS again,
+       coalesce(sum(greatest(t.new_seq - t.old_seq, 0)), 0)::bigint AS skipped
+FROM (
+    SELECT greatest(pc.cursor_seq, l.first_seq - 1) AS old_seq,
+           greatest(l.first_seq - 1, least(l.last_seq,
+               CASE WHEN $5::bigint IS NOT NULL THEN $5 - 1
+                    WHEN $4::timestamptz IS NULL THEN l.last_seq
+                    ELSE queen.seq_before(l.partition_id, $4 + interval '1 microsecond') END)) AS new_seq
+    FROM queen.queues q
+    JOIN queen.partition_consumers pc ON pc.queue_id = q.id AND pc.consumer_group = $1
+    JOIN queen.partition_lookup l ON l.partition_id = pc.partition_id
+    JOIN queen.partitions p ON p.id = pc.partition_id
+    WHERE q.name = $2 AND ($3::text IS NULL OR p.name = $3)
+) t;
+
+-- name: summarize_dead_letters
+-- Of the newest $3 dead letters: how many by queue, group and error.
+SELECT x.queue::text, x.consumer_group::text, x.error, count(*) AS letters, min(x.failed_at) AS first_at,
+       max(x.failed_at) AS last_at, max(max(x.n)) OVER () = $3 AS is_cut
+FROM (
+    SELECT q.name AS queue, d.consumer_group, left(coalesce(d.error_message, ''), 500) AS error, d.failed_at,
+           row_number() OVER (ORDER BY d.failed_at DESC) AS n
+    FROM queen.dead_letter_queue d JOIN queen.queues q ON q.id = d.queue_id
+    WHERE ($1::text IS NULL OR q.name = $1) AND ($2::text IS NULL OR d.consumer_group = $2)
+    ORDER BY d.failed_at DESC LIMIT $3
+) x
+GROUP BY x.queue, x.consumer_group, x.error
+ORDER BY letters DESC, last_at DESC
+LIMIT $4;

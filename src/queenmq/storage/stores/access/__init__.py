@@ -1,0 +1,1 @@
+"""Stores of tokens, of the audit log, and of the owner of an id."""

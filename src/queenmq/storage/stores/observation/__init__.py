@@ -1,0 +1,1 @@
+"""Stores of counts, history and figures about PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Answers about how the broker and PostgreSQL are doing, and switches."""

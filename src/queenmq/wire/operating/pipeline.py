@@ -1,0 +1,69 @@
+"""Results of jobs on Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from queenmq.wire.shape import Answer, Pagination
+
+
+class PipelineRun(
+    Answer,
+    rename={
+        "start": "from",
+        "end": "to",
+        "bucket_seconds": "bucketSeconds",
+        "finished_at": "finishedAt",
+    },
+):
+    """A run of the analytics job."""
+
+    run: str
+    scope: dict[str, Any]
+    start: str
+    end: str
+    bucket_seconds: int
+    messages: int
+    finished_at: str
+
+
+class PipelineRunList(Answer):
+    """Runs, newest first, and the tables that each has."""
+
+    runs: list[PipelineRun]
+    tables: list[str]
+
+
+class PipelineTable(Answer):
+    """A page of one table of a run. The columns of a row depend on the table."""
+
+    run: PipelineRun
+    table: str
+    rows: list[dict[str, Any]]
+    pagination: Pagination
+
+
+class ArchivedQueue(Answer):
+    """How far a queue is in a lake."""
+
+    queue: str
+    lake: str
+    location: str
+    #: When the oldest message was pushed that is not in the lake yet; None when all are.
+    waiting_since: str | None
+    updated_at: str
+
+
+class ArchivedDay(Answer):
+    """What was pushed on a day, and how much of it was pushed to queues archived beyond it."""
+
+    day: str
+    pushed: int
+    archived: int
+
+
+class ArchiveCoverage(Answer):
+    """Positions of the archive job, and the days that they cover."""
+
+    queues: list[ArchivedQueue]
+    days: list[ArchivedDay]

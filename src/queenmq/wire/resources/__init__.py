@@ -1,0 +1,1 @@
+"""Requests and answers about what a queue holds: queues, groups, messages, dead letters, traces."""

@@ -1,0 +1,185 @@
+"""The whole database goes to another server, and nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from queenmq.errors import MoveError
+from queenmq.storage.moving import mover
+from queenmq.storage.schema import lookup_care
+from queenmq.storage.schema.migrator import migrate
+from tests.support.broker import SOON_S, Api, running_broker
+from tests.support.operations import enqueue
+from tests.support.own_postgres import OwnPostgres, running_empty
+from tests.support.waiting import wait_until_async
+
+_GO_ON = {"QUEEN_LOG_LEVEL": "error"}
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[OwnPostgres]:
+    """A server of its own, without a database of ours."""
+    with running_empty(max_connections=30) as server:
+        yield server
+
+
+async def _make_target(other: OwnPostgres, name: str) -> str:
+    session = await asyncpg.connect(other.superuser_url_of("postgres"))
+    if not await session.fetchval("SELECT count(*) FROM pg_roles WHERE rolname = 'queen'"):
+        await session.execute("CREATE ROLE queen LOGIN")
+    await session.execute(f"CREATE DATABASE {name} OWNER queen TEMPLATE template0 ENCODING 'UTF8'")
+    await session.close()
+    return other.url_of(name)
+
+
+async def _fill(api: Api, session: asyncpg.Connection) -> None:
+    """A database as brokers leave it."""
+    await api.configure("orders", leaseTime=300, retryLimit=0, ackHistory=True, maxSize=1_000)
+    for partition in ("a", "b", 'ü "quoted"'):
+        await api.push("orders", *range(1, 6), partition=partition)
+    # A group half-way, one with a lease, one with a dead letter, one that starts with what is new.
+    for message in await api.pop("orders", partition="a", batch=2, consumerGroup="half"):
+        await api.ack(message, group="half")
+    await api.pop("orders", partition="b", batch=2, consumerGroup="leased")
+    (failed,) = await api.pop("orders", partition="b", consumerGroup="failing")
+    await api.ack(failed, group="failing", status="failed", error="broken")
+    await api.pop("orders", consumerGroup="new", subscriptionMode="new")
+    await api.push("orders", 6, partition="a", transactionId="known")
+    response = await api.http.post("/api/v1/consumer-groups/resting/pause")
+    assert response.status_code == 200, response.text
+    place = await session.fetchval("SELECT id FROM queen.partitions WHERE name = 'b'")
+    await enqueue(session, place, "queued")
+
+
+async def _drain(api: Api, partition: str, group: str) -> list[Any]:
+    found: list[Any] = []
+    while messages := await api.pop(
+        "orders", partition=partition, consumerGroup=group, batch=100, autoAck=True
+    ):
+        found += [message["data"] for message in messages]
+    return found
+
+
+def _parts(url: str) -> dict[str, Any]:
+    parsed = httpx.URL(url.replace("postgresql", "http"))
+    return {
+        "host": parsed.host, "port": str(parsed.port), "database": parsed.path.strip("/"),
+        "user": parsed.userinfo.decode(), "password": "", "ssl": False,
+    }  # fmt: skip
+
+
+async def _call(api: Api, name: str, body: dict[str, Any] | None = None) -> Any:
+    if body is None and name == "status":
+        response = await api.http.get("/api/v1/migration/status")
+    else:
+        response = await api.http.post(f"/api/v1/migration/{name}", json=body or {})
+    assert response.status_code in (200, 409), response.text
+    return response.json()
+
+
+async def test_brokers_go_on_at_the_new_server(
+    database_url: str, other: OwnPostgres, tmp_path: Path
+) -> None:
+    target_url = await _make_target(other, "moved")
+    body = _parts(target_url)
+    spool = {"QUEEN_SPOOL_DIR": str(tmp_path / "spool"), **_GO_ON}
+    session = await asyncpg.connect(database_url)
+    with running_broker(database_url=database_url, **spool) as broker:
+        api = Api(broker.url)
+        assert (await _call(api, "status"))["status"] == "idle"
+        await _fill(api, session)
+        assert not (await _call(api, "test-connection", {**body, "port": "1"}))["success"]
+        assert (await _call(api, "test-connection", body))["success"]
+        assert (await _call(api, "start", body))["success"]
+
+        async def has_ended() -> bool:
+            return bool((await _call(api, "status"))["status"] != "running")
+
+        await wait_until_async(has_ended, timeout_s=2 * SOON_S, what="the copy")
+        status = await _call(api, "status")
+        assert (status["status"], status["error"]) == ("completed", None)
+        assert status["tablesDone"] == status["tables"] > 20
+        compared = await _call(api, "validate", body)
+        assert compared["allMatch"], [one for one in compared["tables"] if not one["match"]]
+        # Still paused: a push is kept for the new database.
+        response = await api.http.post(
+            "/api/v1/push",
+            json={"items": [{"queue": "orders", "partition": "a", "payload": "meanwhile"}]},
+        )
+        assert response.json()[0]["status"] == "buffered"
+        assert await api.pop("orders", consumerGroup="half") == []
+        assert not (await _call(api, "test-connection", body))["success"], "it holds queues now"
+        await _call(api, "reset")
+        assert (await _call(api, "status"))["status"] == "idle"
+        await api.close()
+    await session.close()
+
+    with running_broker(database_url=target_url, **spool) as broker:
+        api = Api(broker.url)
+        new: list[Any] = []
+
+        async def has_come() -> bool:
+            new.extend(await _drain(api, "a", "new"))
+            return "meanwhile" in new
+
+        await wait_until_async(has_come, timeout_s=SOON_S, what="what was kept on disk")
+        assert new == [6, "meanwhile"], "what came after the group's start"
+        assert await _drain(api, "a", "half") == [3, 4, 5, 6, "meanwhile"]
+        assert await _drain(api, "a", "another") == [1, 2, 3, 4, 5, 6, "meanwhile"]
+        assert await api.pop("orders", partition="b", consumerGroup="leased") == [], "leased"
+        assert await _drain(api, "b", "another") == [1, 2, 3, 4, 5, "queued"]
+        assert await _drain(api, "b", "resting") == [], "paused"
+        assert [one["errorMessage"] for one in await api.dead_letters("orders")] == ["broken"]
+        (again,) = await api.push("orders", 7, partition="a", transactionId="known")
+        assert again["status"] == "duplicate"
+        (fresh,) = await api.push("orders", 8, partition="c")
+        assert fresh["status"] == "queued"
+        options = (await api.configure("orders"))["options"]
+        assert options["leaseTime"] == 300
+        await api.close()
+    assert [one for one in await lookup_care.check(target_url) if one.total] == []
+
+
+async def test_what_goes_wrong_leaves_nothing_behind(database_url: str, other: OwnPostgres) -> None:
+    session = await asyncpg.connect(database_url)
+    await session.execute("SELECT queen.push('orders', '1')")
+    switches = "SELECT name, value::text FROM queen.system_state WHERE name LIKE '%_maintenance'"
+
+    # The server changes what it is given.
+    target_url = await _make_target(other, "broken")
+    await migrate(target_url)
+    target = await asyncpg.connect(target_url)
+    await target.execute(
+        "CREATE FUNCTION public.spoil() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.payload = '2'; RETURN NEW; END $$"
+    )
+    await target.execute(
+        "CREATE TRIGGER spoil BEFORE INSERT ON queen.messages FOR EACH ROW"
+        " EXECUTE FUNCTION public.spoil()"
+    )
+    with pytest.raises(MoveError, match=r"1 tables differ .* queen\.messages with 1 rows and 1"):
+        await mover.move(database_url, target_url, lambda _: None)
+    assert await target.fetchval("SELECT count(*) FROM queen.queues") == 0
+    assert {row[1] for row in await session.fetch(switches)} == {"false"}, "brokers go on"
+
+    # And a second try, once that is mended, does it all.
+    await target.execute("DROP TRIGGER spoil ON queen.messages")
+    told: list[str] = []
+    compared = await mover.move(database_url, target_url, lambda one: told.append(one.phase))
+    assert all(one.is_match for one in compared)
+    assert list(dict.fromkeys(told)) == ["schema", "pausing", "copying", "comparing", "done"]
+    assert await target.fetchval("SELECT payload::text FROM queen.messages") == "1"
+    assert {row[1] for row in await session.fetch(switches)} == {"true"}, "at rest for good"
+
+    # Neither onto itself nor onto a database in use.
+    for url, words in ((target_url, "already holds queues"), (database_url, "already holds")):
+        with pytest.raises(MoveError, match=words):
+            await mover.move(database_url, url, lambda _: None)
+    await asyncio.gather(target.close(), session.close())

@@ -1,0 +1,98 @@
+"""A browser for the folder, a watched page per test, and a broker with authentication."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.dashboard.world import World
+from tests.support.broker import SOON_S, BrokerProcess, running_broker
+from tests.support.browser import Watched, running_browser
+from tests.support.shared_postgres import SharedPostgres
+from tests.support.tokens import AUDIENCE, ISSUER, SECRET
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    """A browser for the tests of this folder.
+
+    Not for the whole run: its driver keeps an event loop running in this thread, in which async
+    tests of other files could not start theirs. For the same reason no test beside it is async.
+    """
+    with running_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Watched]]:
+    """Opens pages, each with cookies of its own; a console error of any fails the test."""
+    pages: list[Watched] = []
+
+    def make(url: str, **options: Any) -> Watched:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        context.set_default_timeout(SOON_S * 1000)
+        pages.append(Watched(context.new_page(), url))
+        return pages[-1]
+
+    yield make
+    for one in pages:
+        one.page.context.close()
+    for one in pages:
+        one.check()
+
+
+@pytest.fixture
+def watched(open_page: Callable[..., Watched], broker: BrokerProcess) -> Watched:
+    """A page on the shared broker."""
+    return open_page(broker.url)
+
+
+@pytest.fixture(scope="package")
+def guarded(postgres: SharedPostgres, template: str) -> Iterator[BrokerProcess]:
+    """A broker that wants a token."""
+    name = f"dashboard_{next(_numbers)}"
+    postgres.create(name, template=template)
+    with running_broker(
+        database_url=postgres.url_of(name),
+        JWT_ENABLED="true",
+        JWT_SECRET=SECRET,
+        JWT_ISSUER=ISSUER,
+        JWT_AUDIENCE=AUDIENCE,
+    ) as broker:
+        yield broker
+    postgres.drop(name)
+
+
+def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine beside the browser, whose driver keeps an event loop in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+@pytest.fixture(scope="module")
+def world(postgres: SharedPostgres, template: str) -> Iterator[World]:
+    """A broker that wants a token, with its database."""
+    name = f"dashboard_{next(_numbers)}"
+    postgres.create(name, template=template)
+    with running_broker(
+        database_url=postgres.url_of(name),
+        JWT_ENABLED="true",
+        JWT_SECRET=SECRET,
+        JWT_ISSUER=ISSUER,
+        JWT_AUDIENCE=AUDIENCE,
+    ) as broker:
+        yield World(broker, postgres.url_of(name))
+    postgres.drop(name)
+
+
+@pytest.fixture
+def run() -> Callable[..., Any]:
+    """Runs coroutines beside the browser."""
+    return run_apart

@@ -1,0 +1,166 @@
+"""The frame around all views: navigation, theme, keys, connection, access, hostile names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.broker import Api, BrokerProcess, unique
+from tests.support.browser import Watched
+from tests.support.tokens import signed
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+#: Every view, by its place and its heading.
+PLACES = (
+    ("#/", "Overview"),
+    ("#/queues", "Queues"),
+    ("#/messages", "Messages"),
+    ("#/groups", "Consumer groups"),
+    ("#/dead-letters", "Dead letters"),
+    ("#/operations", "Operations"),
+    ("#/traces", "Traces"),
+    ("#/pipeline", "Pipeline"),
+    ("#/system", "System"),
+    ("#/system?tab=postgres", "System"),
+    ("#/system?tab=settings", "System"),
+)
+
+
+def _heading(page: Any, text: str) -> None:
+    page.get_by_role("heading", level=1, name=text).wait_for()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_views_have_no_serious_fault_of_accessibility(
+    open_page: Callable[..., Watched], broker: BrokerProcess, scheme: str, width: int
+) -> None:
+    watched = open_page(broker.url, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    for place, title in PLACES:
+        page = watched.open(place)
+        _heading(page, title)
+        page.locator("main .spinner").first.wait_for(state="detached")
+        assert watched.find_axe_faults() == []
+        is_wider = "document.documentElement.scrollWidth > innerWidth"
+        assert not page.evaluate(is_wider), "the page scrolls sideways"
+
+
+async def _push_to(url: str, *queues: str) -> None:
+    api = Api(url)
+    for queue in queues:
+        await api.push(queue, 1)
+    await api.close()
+
+
+def test_a_hostile_name_is_text(watched: Watched, run: Callable[..., Any]) -> None:
+    name = f"{unique()} {HOSTILE}"
+    run(_push_to(watched.url, name))
+    page = watched.open("#/queues")
+    page.get_by_role("searchbox").fill(name)
+    page.get_by_role("link", name=name).wait_for()
+    assert page.locator("main img").count() == 0
+    page.wait_for_url("**search=**")
+
+
+def test_the_theme_is_kept(watched: Watched) -> None:
+    page = watched.open()
+    page.get_by_role("button", name="dark theme").click()
+    page.reload()
+    _heading(page, "Overview")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+    assert page.get_by_role("button", name="dark theme").get_attribute("aria-pressed") == "true"
+
+
+def test_keys_lead_everywhere(watched: Watched) -> None:
+    page = watched.open()
+    _heading(page, "Overview")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    _heading(page, "Queues")
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.type("g?o")
+    _heading(page, "Queues")
+    page.keyboard.press("Tab")
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keyboard shortcuts").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+
+
+def test_a_broker_that_goes_away_is_said_and_one_that_comes_back_heals(
+    open_page: Callable[..., Watched], shared_database_url: str
+) -> None:
+    where = ["--database-url", shared_database_url]
+    brokers = [BrokerProcess(where)]
+    url = brokers[0].url
+    watched = open_page(url)
+    watched.forgiven.append("net::ERR_CONNECTION_REFUSED")
+    try:
+        page = watched.open()
+        page.get_by_text("In", exact=True).wait_for()
+        brokers[0].kill()
+        page.get_by_text("The broker has not answered since").wait_for()
+        # What was known stays, and is said to be old.
+        page.get_by_text("These numbers are from").first.wait_for()
+        brokers.append(BrokerProcess([*where, "--port", url.rpartition(":")[2]]))
+        page.get_by_text("The broker has not answered since").wait_for(state="detached")
+        page.get_by_text("These numbers are from").first.wait_for(state="detached")
+        # A rate needs two looks at the new broker.
+        page.get_by_text("being measured").wait_for()
+        page.get_by_text("messages consumed").wait_for()
+    finally:
+        for one in brokers:
+            if one.process.poll() is None:
+                one.stop()
+
+
+def test_a_queue_is_made_once(watched: Watched) -> None:
+    name = unique()
+    page = watched.open("#/queues")
+    for is_new in (True, False):
+        page.get_by_role("button", name="New queue").click()
+        page.get_by_role("textbox", name="Name").fill(name)
+        page.get_by_role("button", name="Make queue").click()
+        if is_new:
+            page.get_by_role("link", name=name).wait_for()
+    page.get_by_text("exists already").wait_for()
+
+
+def test_an_unknown_place_says_so(watched: Watched) -> None:
+    page = watched.open("#/no/such/page")
+    page.get_by_text("There is no such page").wait_for()
+    page.get_by_role("link", name="Go to the overview").click()
+    _heading(page, "Overview")
+
+
+def test_login_and_logout(open_page: Callable[..., Watched], guarded: BrokerProcess) -> None:
+    watched = open_page(guarded.url)
+    watched.forgiven.append("the server responded with a status of 401")
+    page = watched.open("#/queues")
+    _heading(page, "Log in")
+    assert watched.find_axe_faults() == []
+    page.get_by_label("Token").fill("nonsense")
+    page.get_by_role("button", name="Log in").click()
+    page.locator(".field-error").wait_for()
+    page.get_by_label("Token").fill(signed(role="read-only", sub="ada"))
+    page.get_by_role("button", name="Log in").click()
+    # The link that was opened is where the login leads to.
+    _heading(page, "Queues")
+    assert page.get_by_role("button", name="New queue").is_disabled()
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Log out").click()
+    _heading(page, "Log in")
+    page.get_by_label("Token").fill(signed(role="read-write", sub="ada"))
+    page.get_by_role("button", name="Log in").click()
+    name = unique()
+    page.get_by_role("button", name="New queue").click()
+    page.get_by_role("textbox", name="Name").fill(name)
+    page.get_by_role("button", name="Make queue").click()
+    page.get_by_role("link", name=name).wait_for()
