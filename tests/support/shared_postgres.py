@@ -24,6 +24,11 @@ from tests.support.plain_sql import documented_sql
 #: As docs/operations.md has it: a login, and nothing more. It owns the databases of tests.
 ROLE = "queen_owner"
 _CONNECTIONS = 200
+#: Copies files by the kernel instead of page by page, where the server knows how: since 18.
+_CLONE = (
+    "SELECT set_config(name, 'clone', false) FROM pg_settings"
+    " WHERE name = 'file_copy_method' AND 'clone' = ANY (enumvals)"
+)
 
 
 class SharedPostgres:
@@ -54,8 +59,9 @@ class SharedPostgres:
 
     def create(self, database: str, *, template: str | None) -> None:
         """Create a database that the ordinary role owns."""
-        copy = f" TEMPLATE {template}" if template else ""
-        self.execute(f"CREATE DATABASE {database} OWNER {ROLE}{copy}")
+        # Half the work of the default, which writes every page of the template to the log.
+        copy = f" TEMPLATE {template} STRATEGY file_copy" if template else ""
+        self.execute(_CLONE, f"CREATE DATABASE {database} OWNER {ROLE}{copy}")
 
     def drop(self, database: str) -> None:
         self.execute(f"DROP DATABASE {database} WITH (FORCE)")
@@ -79,14 +85,15 @@ class SharedPostgres:
             self.execute(f"DROP OWNED BY {name}", database=parts.path.strip("/"))
             self.execute(f"DROP ROLE {name}")
 
-    def execute(self, statement: str, *, database: str | None = None) -> None:
-        """Run a statement as the superuser."""
+    def execute(self, *statements: str, database: str | None = None) -> None:
+        """Run statements as the superuser, one after another in one session."""
         url = self._superuser_url if database is None else self.superuser_url_of(database)
 
         async def run() -> None:
             connection = await asyncpg.connect(url)
             try:
-                await connection.execute(statement)
+                for statement in statements:
+                    await connection.execute(statement)
             finally:
                 await connection.close()
 
