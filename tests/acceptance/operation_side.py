@@ -42,7 +42,12 @@ async def wait_until_done(session: asyncpg.Connection, *, timeout_s: float = SOO
         )
         return bool(waiting == 0)
 
-    await wait_until_async(is_done, timeout_s=timeout_s, what="all operations to be run")
+    try:
+        await wait_until_async(is_done, timeout_s=timeout_s, what="all operations to be run")
+    except AssertionError as error:
+        rows = await session.fetch("SELECT * FROM queen.operation_queue WHERE is_blocking")
+        error.add_note("\n".join(repr(dict(row)) for row in rows))
+        raise
 
 
 async def wait_for_status(session: asyncpg.Connection, operation_id: UUID, status: str) -> None:

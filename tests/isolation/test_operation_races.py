@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
+from queenmq.storage.sql_files import load_queries
 from tests.isolation.sessions import (
     Connect,
     Item,
@@ -72,6 +73,29 @@ async def test_no_two_workers_get_the_same_operation(connect: Connect) -> None:
     assert len(taken) == len(set(taken)) == 8 * 12
     for place in places:
         assert await stored(sessions[0], place) == list(range(12))
+
+
+async def test_an_operation_queued_during_a_claim_is_claimed_and_returned(
+    connect: Connect,
+) -> None:
+    worker, other = await connect(), await connect()
+    (place,) = await ensure(other, unique(), "p")
+    # Hold the claim between the snapshot of its statement and those inside the function.
+    await other.execute("ALTER FUNCTION queen.claim_operations RENAME TO claim_now")
+    await other.execute(
+        "CREATE FUNCTION queen.claim_operations(text, uuid, integer, integer) RETURNS TABLE"
+        " (id uuid, partition_id uuid, seq bigint, queue_name text, partition_name text,"
+        " retry_count integer, max_retries integer, was_stuck boolean) LANGUAGE plpgsql AS $$"
+        " BEGIN PERFORM pg_advisory_xact_lock(1);"
+        " RETURN QUERY SELECT * FROM queen.claim_now($1, $2, $3, $4); END $$"
+    )
+    await other.execute("SELECT pg_advisory_lock(1)")
+    query = load_queries("operations")["claim_operations"]
+    call = worker.fetch(query, "worker", uuid4(), 10, 10)
+    claiming = await start_blocked(other, worker, call)
+    (queued,) = await enqueue(other, place, 1)
+    await other.execute("SELECT pg_advisory_unlock(1)")
+    assert [row["id"] for row in await claiming] == [queued]
 
 
 async def test_an_old_snapshot_does_not_make_a_follower_the_next_in_line(

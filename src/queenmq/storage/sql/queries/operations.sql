@@ -1,7 +1,9 @@
 -- name: claim_operations
+-- The function sees operations that were queued after this statement took its snapshot. An inner join would drop them,
+-- claimed, until their timeout. They have waited no longer than this statement runs.
 SELECT c.id, c.partition_id, c.queue_name, c.partition_name, c.retry_count, c.max_retries, c.was_stuck,
-       extract(epoch FROM clock_timestamp() - o.created_at)::double precision
-FROM queen.claim_operations($1, $2, $3, $4) c JOIN queen.operation_queue o ON o.id = c.id
+       coalesce(extract(epoch FROM clock_timestamp() - o.created_at), 0)::double precision
+FROM queen.claim_operations($1, $2, $3, $4) c LEFT JOIN queen.operation_queue o ON o.id = c.id
 ORDER BY c.partition_id, c.seq;
 
 -- name: run_operations
