@@ -141,7 +141,7 @@ def __getattr__(name: str) -> object:
     """Import a public name's module the first time the name is asked for."""
     if name in _RENAMED:
         now = _RENAMED[name]
-        text = f"queenmq.{name} is called queenmq.{now} now; the old name goes with release 0.3"
+        text = f"queenmq.{name} was renamed to queenmq.{now}; release 0.3 removes the old name"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         name = now
     if name not in _PUBLIC:

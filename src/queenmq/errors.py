@@ -141,14 +141,14 @@ class StorageUnavailable(QueenError):
 class StorageFault(StorageUnavailable):
     """The database refuses its work for a reason that no request is to blame for.
 
-    A missing privilege, function or table, for instance. Trying again helps once it is mended.
+    A missing privilege, function or table, for instance. A retry succeeds once it is fixed.
     """
 
     def __init__(self, text: str, *, code: str = "", is_suspicious: bool = False) -> None:
         shown = f" (SQLSTATE {code})" if code else ""
         super().__init__(
             text,
-            public=f"the database has a fault that is not yours{shown}; nothing was changed,"
+            public=f"the database has a fault{shown}, not your request; nothing was changed,"
             " try again. The server log has the details",
             reason="fault",
             is_suspicious=is_suspicious,
@@ -217,7 +217,7 @@ class SpoolFull(Overloaded):
 class SpoolFailed(QueenError):
     """The spool could not be written or read; the text has the system's reason, for operators."""
 
-    public = "the broker's disk did not take or give back what was to be kept; try again"
+    public = "the broker could not read or write its disk; try again"
 
 
 class ClaimLost(QueenError):

@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     db_prepared_statements: bool = True  # Off behind a pooler that does not keep them.
     db_command_timeout_ms: Bound = 30_000  # A statement that takes longer is given up.
     db_connect_timeout_ms: Bound = 5_000  # How long one connection attempt may take.
-    db_hang_ms: Bound = 3_000  # A call that takes longer has the database looked at.
+    db_hang_ms: Bound = 3_000  # Probe the database when a call takes longer than this.
     wake_listen: bool = True  # LISTEN for pushes made elsewhere; off behind a transaction pooler.
     wake_interval_ms: Milliseconds = 20  # At most one notification per interval is sent.
     push_calls_max: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0  # Push calls at once; 0 adapts.
@@ -179,8 +179,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_state_bytes_max: Count = 1024 * 1024 * 1024  # All state of one stream query.
     tls_cert: str | None = None  # Certificate chain in PEM; with it the port speaks https.
     tls_key: str | None = None  # Its key, in PEM, without a passphrase.
-    tls_client_ca: str | None = None  # Clients must show a certificate of this authority.
-    insecure: bool = False  # Listen beyond this machine although authentication is off.
+    tls_client_ca: str | None = None  # Require client certificates of this authority.
+    insecure: bool = False  # Listen beyond this machine without authentication.
     auth_enabled: bool = False  # Require a token for everything but health checks.
     jwt_algorithm: Literal["auto", "HS256", "RS256", "ES256", "EdDSA"] = (
         "auto"  # Algorithm of JWTs; auto takes what each configured key is for.

@@ -39,7 +39,7 @@ def test_configure_changes_what_it_names_and_nothing_else(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("pair", "says"),
     [
-        ("leaseTme=60", "queues have no option 'leaseTme'; do you mean leaseTime?"),
+        ("leaseTme=60", "queues have no option 'leaseTme'; did you mean leaseTime?"),
         ("leaseTime=soon", "option leaseTime cannot be 'soon'"),
         ("leaseTime=-1", "option leaseTime cannot be '-1'"),
         ("onPoison=eat", "option onPoison cannot be 'eat'"),
@@ -150,7 +150,7 @@ def test_apply_shows_a_difference_makes_it_so_and_is_then_content(cli: Cli, tmp_
         ("[queues.a]\nlease = 1", "queue 'a': queues have no option 'lease'"),
         ("[queues.a]\nlease_time = '60'", "queue 'a': option lease_time cannot be '60'"),
         ("[queues.a]\nnamespace = 7", "queue 'a': namespace cannot be 7"),
-        ("[queues]\na = 7", "queue 'a': a table with options is needed, not 7"),
+        ("[queues]\na = 7", "queue 'a' must be a table of options, not 7"),
         ("[other]\n", "has to hold tables [queues.NAME]"),
         ("[queues.a", "is not valid TOML"),
     ],

@@ -143,4 +143,4 @@ def test_bench_compares_with_its_own_reports_only(cli: Cli, tmp_path: Path, text
     file = tmp_path / "old.json"
     file.write_text(text)
     ended = cli("bench", "push", "--compare", str(file))
-    assert ended.code == 2 and "is not what queen bench -o json prints" in ended.err
+    assert ended.code == 2 and "is not the output of queen bench -o json" in ended.err

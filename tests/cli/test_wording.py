@@ -193,7 +193,7 @@ def test_a_job_without_the_spark_extra_says_what_to_install(
         (["replay", "--lake", "nolake"], 3, "there is no lake at"),
         (["replay", "--lake", "nolake", "--since", "x"], 2, "--since"),
         (["lake", "verify", "--lake", "nolake"], 3, "there is no lake at"),
-        (["load", "nosuch.jsonl", "--queue", "q"], 2, "there is no file nosuch.jsonl"),
+        (["load", "nosuch.jsonl", "--queue", "q"], 2, "file nosuch.jsonl does not exist"),
         (["load", "stream.toml", "--queue", "q"], 2, "--format"),
         (["stream", "nosuch.toml"], 2, "nosuch.toml cannot be read"),
         (["stream", "stream.toml"], 3, "no queue nosuch"),

@@ -359,8 +359,8 @@ async def test_command_says_what_it_looked_at_and_repaired(
         assert (ended.returncode, ended.stderr) == (0, "")
         said.append(ended.stdout)
     assert said == [
-        "looked at 2 partitions: 1 lookup rows created, 1 repaired\n",
-        "looked at 2 partitions: 0 lookup rows created, 0 repaired\n",
+        "checked 2 partitions: 1 lookup rows created, 1 repaired\n",
+        "checked 2 partitions: 0 lookup rows created, 0 repaired\n",
     ]
 
 
@@ -373,7 +373,7 @@ async def test_command_tells_of_partitions_that_are_held(
         await holder.fetch("SELECT FROM queen.partition_lookup LIMIT 1 FOR UPDATE")
         ended = await asyncio.to_thread(_run, "--database-url", database_url)
     assert ended.returncode == 1
-    assert "looked at 1 partitions" in ended.stdout
+    assert "checked 1 partitions" in ended.stdout
     assert ended.stderr.startswith("queen: 1 partitions were left out") and "again" in ended.stderr
 
 
@@ -389,11 +389,11 @@ async def test_long_run_tells_how_far_it_is(
     await asyncio.to_thread(db.resync_lookup, database_url, None)
     said = capsys.readouterr()
     assert said.err.splitlines() == ["... 2 of 3 partitions", "... 3 of 3 partitions"]
-    assert said.out.startswith("looked at 3 partitions")
+    assert said.out.startswith("checked 3 partitions")
 
 
 def test_command_finds_the_database_of_a_data_directory(data_dir: Path) -> None:
     with running_broker(data_dir=data_dir):
         ended = _run("--data-dir", str(data_dir))
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.startswith("looked at 0 partitions")
+    assert ended.stdout.startswith("checked 0 partitions")

@@ -106,7 +106,7 @@ def test_tumbling_windows_set_late_and_unfit_messages_aside(run: Run, feed: Feed
     assert set(reasons) == {
         "late",
         "$.total is not of type decimal(12, 2)",
-        "the key is no name of a partition",
+        "the key is not a valid partition name",
         "the event time is missing",
         "the event time is ahead",
     }

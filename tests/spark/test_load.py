@@ -238,7 +238,7 @@ def test_files_without_rows_load_nothing(load: Loader, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"partition_column": "nope"}, "--partition-column 'nope' is no column; there are n"),
+        ({"partition_column": "nope"}, "--partition-column 'nope' is not a column; use one of n"),
         ({"transaction_id_column": "nope"}, "--transaction-id-column 'nope'"),
         ({"payload_column": "nope"}, "--payload-column 'nope'"),
         ({"sort_columns": ("nope",)}, "--sort-column 'nope'"),

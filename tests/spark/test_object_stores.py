@@ -105,7 +105,7 @@ def test_what_is_wrong_with_a_store_is_said_before_spark_starts(
     fails(2, "AWS_ACCESS_KEY_ID", lake="s3:///lake")
     with monkeypatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-        fails(4, "nobody answers at http://127.0.0.1:1; check the network")
+        fails(4, "no server answers at http://127.0.0.1:1; check the network")
         patch.setenv("AWS_ALLOW_HTTP", "false")
         fails(4, "AWS_ALLOW_HTTP=true")
     with monkeypatch.context() as patch:

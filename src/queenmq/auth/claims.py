@@ -38,10 +38,12 @@ def read_claims(claims: Mapping[str, Any], names: ClaimNames, *, expires_s: floa
     subject = claims.get("sub")
     if subject is not None and not (isinstance(subject, str) and 0 < len(subject) <= _SUBJECT_MAX):
         raise Unauthenticated(
-            f"The token's sub is not text of 1 to {_SUBJECT_MAX} characters. Use another token."
+            f"The token's sub must be text of 1 to {_SUBJECT_MAX} characters. Use another token."
         )
     if subject is not None and not _is_storable(subject):
-        raise Unauthenticated("The token's sub has characters that are no text. Use another token.")
+        raise Unauthenticated(
+            "The token's sub has characters that are not valid text. Use another token."
+        )
     return Identity(
         subject,
         _read_role(claims, names),
@@ -85,5 +87,5 @@ def _limit(claims: Mapping[str, Any], name: str) -> list[str] | None:
     value = claims[name]
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise Unauthenticated(f"The token's {name} is not a list of texts. Use another token.")
+        raise Unauthenticated(f"The token's {name} must be a list of strings. Use another token.")
     return words

@@ -30,7 +30,7 @@ def check_right(identity: Identity, right: Right) -> None:
         check_verb(identity, right.verb)
     if right.reach is Reach.ALL and identity.is_limited:
         raise Forbidden(
-            f"{_DENIED}: this is about all queues, and the token is limited to some."
+            f"{_DENIED}: this request covers all queues, and the token is limited to some."
             " Name a queue where the route allows it, or use another token."
         )
 

@@ -46,7 +46,7 @@ def parse_networks(text: str) -> tuple[Network, ...]:
         except ValueError:
             raise SettingsError(
                 f"trusted_proxies has {part!r}, which is neither an address nor a network;"
-                " use such as 10.0.0.5 or 10.0.0.0/24"
+                " use for example 10.0.0.5 or 10.0.0.0/24"
             ) from None
     return tuple(found)
 

@@ -54,7 +54,7 @@ def secret_key(secret: str) -> Key:
     if len(secret.encode()) < SECRET_BYTES_MIN:
         raise SettingsError(
             f"jwt_secret has {len(secret.encode())} bytes;"
-            f" use at least {SECRET_BYTES_MIN}, as from openssl rand -hex 32"
+            f" use at least {SECRET_BYTES_MIN}. Make one with: openssl rand -hex 32"
         )
     return Key("HS256", secret.encode())
 
@@ -65,12 +65,13 @@ def public_key(pem: str) -> Key:
         key = load_pem_public_key(pem.replace("\\n", "\n").encode())
     except ValueError:
         raise SettingsError(
-            "jwt_public_key is not a public key in PEM; it begins with -----BEGIN PUBLIC KEY-----"
+            "jwt_public_key is not a public key in PEM;"
+            " use one that begins with -----BEGIN PUBLIC KEY-----"
         ) from None
     algorithm = _algorithm_of(key)
     if algorithm is None:
         raise SettingsError(
-            "jwt_public_key is of a type that is not supported; use RSA of 2048 bits or more,"
+            "jwt_public_key has an unsupported type; use RSA of 2048 bits or more,"
             " EC P-256 or Ed25519"
         )
     return Key(algorithm, key)
@@ -116,7 +117,9 @@ def verify(
     try:
         header = jwt.get_unverified_header(token)
     except jwt.PyJWTError:
-        raise Unauthenticated("The token is neither a JWT nor a token of this server.") from None
+        raise Unauthenticated(
+            "The token is neither a JWT nor a token of this server. Use another one."
+        ) from None
     claims = _decode(token, _candidates(header, keys), rules)
     return claims, _check_times(claims, rules, now_s)
 
@@ -157,7 +160,7 @@ def _decode(token: str, keys: Sequence[Key], rules: JwtRules) -> dict[str, Any]:
             raise Unauthenticated(f"The token is not for this server: {error}.") from None
         except jwt.PyJWTError as error:
             raise Unauthenticated(f"The token cannot be used: {error}.") from None
-    raise UnknownKey("The token's signature is wrong.")
+    raise UnknownKey("The token's signature is wrong. Get a new token.")
 
 
 def _check_times(claims: Mapping[str, Any], rules: JwtRules, now_s: float) -> float:

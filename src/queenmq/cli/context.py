@@ -62,10 +62,10 @@ def set_(
         str | None, typer.Option(help="A file with the token, read when it is needed.")
     ] = None,
     ca_file: Annotated[
-        str | None, typer.Option(help="Authorities of an https server, as PEM.")
+        str | None, typer.Option(help="PEM file with the authorities of an https server.")
     ] = None,
     cert_file: Annotated[
-        str | None, typer.Option(help="The certificate to show to it, as PEM.")
+        str | None, typer.Option(help="PEM file with the client certificate.")
     ] = None,
     key_file: Annotated[str | None, typer.Option(help="Its key.")] = None,
 ) -> None:
@@ -82,9 +82,9 @@ def set_(
         token = sys.stdin.readline().strip()
     before = found.contexts.get(name)
     if before is None and url is None:
-        raise UsageProblem(f"context {name!r} is new and has no --url; give one")
+        raise UsageProblem(f"context {name!r} does not exist yet; pass --url to create it")
     if token is not None and token_file is not None:
-        raise UsageProblem("--token and --token-file are both given; leave one of them out")
+        raise UsageProblem("--token and --token-file exclude each other; pass one of them")
     server = contexts.check_server(name, before or Server(url or ""))
     if url is not None:
         server = contexts.check_server(name, msgspec.structs.replace(server, url=url))
@@ -122,7 +122,7 @@ def use(out: Output, name: Name) -> None:
 def show(
     out: Output,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The context.")] = None,
-    with_token: Annotated[bool, typer.Option(help="Print the token, too.")] = False,
+    with_token: Annotated[bool, typer.Option(help="Also print the token.")] = False,
 ) -> None:
     """Show a context, by default the one in use.
 

@@ -165,7 +165,7 @@ def _given_token(given: dict[str, tuple[str | None, bool]]) -> tuple[str | None,
     if token is None or file is None:
         return token, file
     if token_is_env == file_is_env:
-        raise UsageProblem("both a token and a token file are given; leave one of them out")
+        raise UsageProblem("a token and a token file exclude each other; pass one of them")
     return (None, file) if token_is_env else (token, None)
 
 

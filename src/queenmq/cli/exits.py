@@ -66,7 +66,7 @@ def line_of(error: QueenError) -> str:
 
     text = str(error)
     if isinstance(error, errors.NotAllowed):
-        text += "; give a token by --token, QUEEN_TOKEN or a context"
+        text += "; pass a token with --token, QUEEN_TOKEN or a context"
     elif isinstance(error, errors.RequestFailed) and 400 <= error.status < 500:
         text = error.reason
     return " ".join(text.split())

@@ -30,7 +30,7 @@ def read(context: str) -> str:
         token = None if keyring is None else keyring.get_password(_SERVICE, context)
     except Exception as error:
         raise UsageProblem(
-            f"the keyring does not give the token of context {context!r}"
+            f"the keyring refused the token of context {context!r}"
             f" ({type(error).__name__}); unlock it, or pass --token"
         ) from None
     if token is None:

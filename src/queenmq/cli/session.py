@@ -58,7 +58,7 @@ _SERVER = {
     "ca_file": Annotated[
         str | None,
         typer.Option(
-            help="Authorities of an https server, as PEM.",
+            help="PEM file with the authorities of an https server.",
             envvar="QUEEN_CA_FILE",
             rich_help_panel=_PANEL,
         ),
@@ -66,7 +66,7 @@ _SERVER = {
     "cert_file": Annotated[
         str | None,
         typer.Option(
-            help="The certificate to show to it, as PEM.",
+            help="PEM file with the client certificate.",
             envvar="QUEEN_CERT_FILE",
             rich_help_panel=_PANEL,
         ),

@@ -89,7 +89,7 @@ class Push(Operation[PushOutcome]):
         self._on_duplicate: Callback | None = None
 
     def on_duplicate(self, callback: Callback) -> Self:
-        """Have a function called with the items whose transaction ids were there already.
+        """Have a function called with the items whose transaction ids were already stored.
 
         Args:
             callback: A plain or a coroutine function of the items and an error.
@@ -122,7 +122,7 @@ class Push(Operation[PushOutcome]):
         if self._on_duplicate is not None:
             duplicates = self._with(results, "duplicate")
             if duplicates:
-                error = ClientError(f"{len(duplicates)} transaction ids were there already")
+                error = ClientError(f"{len(duplicates)} transaction ids were already stored")
                 await call_back(self._on_duplicate, duplicates, error)
         if self._on_success is not None:
             stored = self._with(results, "queued")

@@ -213,7 +213,8 @@ def ack_item(message: Any, status: bool | str, error: str | None) -> dict[str, A
         own, own_error = field_of(message, "_status"), field_of(message, "_error")
     if not transaction_id or not partition_id:
         raise ValueError(
-            "a message to ack has no transactionId or no partitionId; pass it as pop gave it"
+            "a message to ack has no transactionId or no partitionId;"
+            " pass the message that pop returned"
         )
     item = {
         "transactionId": transaction_id,

@@ -96,11 +96,11 @@ class TransactionFailed(ClientError):
     """A transaction was refused as a whole."""
 
     def __init__(self, reason: str, *, is_uncertain: bool = False) -> None:
-        text = f"the transaction was refused ({reason}); nothing of it was done"
+        text = f"the transaction was refused ({reason}); nothing was changed"
         if is_uncertain:
             text = (
                 f"the transaction was refused ({reason}) after its first answer was lost; "
-                "it may have been done at first, so look before you repeat it"
+                "it may have been committed, so check before you repeat it"
             )
         super().__init__(text)
         self.reason = reason
@@ -135,7 +135,7 @@ class PayloadMismatch(ClientError):
     def __init__(self, messages: Sequence[Any], reason: str) -> None:
         super().__init__(
             f"a payload does not fit the type: {reason}; "
-            "`messages` of this error has all messages of the answer, settle them"
+            "`messages` of this error has all messages of the answer, ack them"
         )
         self.messages = list(messages)
 

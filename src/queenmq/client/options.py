@@ -98,7 +98,7 @@ def resolve_options(config: Config, given: Mapping[str, Any]) -> Options:
         raise TypeError(f"there is no option {', '.join(sorted(unknown))}; see docs/client.md")
     if "urls" not in merged:
         if "url" not in merged:
-            raise ValueError("there is no URL; give one, as in Queen('http://localhost:6632')")
+            raise ValueError("there is no URL; pass one, such as Queen('http://localhost:6632')")
         merged["urls"] = [merged["url"]]
     if merged["queued_operation_behavior"] not in get_args(QueuedBehavior):
         raise ValueError("queued_operation_behavior must be 'return' or 'poll'")
@@ -140,7 +140,7 @@ def transport_of(options: Options) -> Transport:
 def _token(options: Options) -> Token | None:
     token, file = options["bearer_token"], options["token_file"]
     if token is not None and file is not None:
-        raise ValueError("both bearer_token and token_file are given; leave one of them out")
+        raise ValueError("bearer_token and token_file exclude each other; pass one of them")
     return token if file is None else TokenFile(file)
 
 

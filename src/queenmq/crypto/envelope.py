@@ -65,7 +65,7 @@ def parse(text: str | bytes) -> Envelope:
     try:
         return _DECODER.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Damaged("it is no envelope") from error
+        raise Damaged("it is not an envelope") from error
 
 
 def unseal(cipher: AESGCM, envelope: Envelope, place: Place) -> str:
@@ -79,7 +79,7 @@ def unseal(cipher: AESGCM, envelope: Envelope, place: Place) -> str:
     except InvalidTag:
         raise Damaged("it was changed, or belongs to another message") from None
     except (binascii.Error, ValueError) as error:
-        raise Damaged("it is no envelope") from error
+        raise Damaged("it is not an envelope") from error
 
 
 def _to_text(data: bytes) -> str:

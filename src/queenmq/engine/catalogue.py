@@ -163,7 +163,7 @@ class Catalogue:
             self._answer(ref.key, ref)
         # Whatever the store left out must not leave its callers waiting.
         for key in keys:
-            text = f"queue {key.queue!r} was not made; try again"
+            text = f"queue {key.queue!r} could not be created; try again"
             self._answer(key, StorageUnavailable(text, public=text))
 
     def _remember(self, ref: PartitionRef) -> None:

@@ -114,7 +114,7 @@ class TransactionService:
         """
         if self._waiting >= _WAITING_MAX:
             raise Overloaded(
-                f"{self._waiting} transactions already wait; nothing was done, try again",
+                f"{self._waiting} transactions are already waiting; nothing was done, try again",
                 depth=self._waiting,
                 bound="transactions_waiting",
             )

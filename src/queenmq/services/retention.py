@@ -60,10 +60,10 @@ class Retention:
         removed = registry.counters("queen_retention_messages", "Messages removed here.", "rule")
         self._removed = {rule: removed.of(rule) for rule in ("retention", "completed", "eviction")}
         self._passes = registry.counter(
-            "queen_retention_passes", "Looks at all queues, by this broker."
+            "queen_retention_passes", "Runs over all queues, by this broker."
         )
         self._skipped = registry.counter(
-            "queen_retention_queues_held", "Looks that a stranger's lock on a message ended."
+            "queen_retention_queues_held", "Runs that another session's lock on a message ended."
         )
 
     async def run_once(self) -> None:

@@ -71,7 +71,7 @@ def test_messages_are_acked_for_the_group_that_popped_them() -> None:
 
 @pytest.mark.parametrize("message", ["an id", {"transactionId": "t"}, {"partitionId": "p"}])
 def test_what_cannot_be_acked_is_refused(message: Any) -> None:
-    with pytest.raises(ValueError, match="as pop gave it"):
+    with pytest.raises(ValueError, match="the message that pop returned"):
         calls.ack_item(message, True, None)
 
 

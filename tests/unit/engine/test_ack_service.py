@@ -68,7 +68,7 @@ async def test_who_waits_is_counted_ages_and_is_bounded() -> None:
     # It arrived between the start and now.
     assert service.oldest_ms(started + 5_000) <= 5_000
     assert service.oldest_ms(now_ms() + 5_000) >= 5_000
-    with pytest.raises(Overloaded, match="1 acks already wait") as caught:
+    with pytest.raises(Overloaded, match="1 acks are already waiting") as caught:
         await service.ack(items)
     assert (caught.value.depth, caught.value.retry_after_s) == (1, 1)
     store.may_answer.set()

@@ -83,7 +83,7 @@ _ANSWERS = {
     "Missing AccessKeyId": "there are no credentials; set AWS_",
     "403 Forbidden <Code>AccessDenied</Code>": "refused the credentials; check AWS_",
     "GET http://s/b?list-type=2 HTTP error URL scheme is not allowed": "set AWS_ALLOW_HTTP=true",
-    "GET https://s.x/b/l - HTTP error dns error": "nobody answers at https://s.x; check",
+    "GET https://s.x/b/l - HTTP error dns error": "no server answers at https://s.x; check",
     "PUT https://s.x/l 500 Internal Error": "PUT https://s.x/l 500 Internal Error",
 }
 

@@ -58,7 +58,7 @@ def test_options_known_from_elsewhere_name_ours() -> None:
         ({"maxTriggerDelay": "1m"}, "maxTriggerDelay needs minMessagesPerTrigger"),
         ({"minMessagesPerTrigger": "1", "maxTriggerDelay": "soon"}, "a time like 30s or 15m"),
         ({"minMessagesPerTrigger": "5", "maxMessagesPerTrigger": "4"}, "is above"),
-        ({"minMessagesPerTrigger": "0"}, "a number from 1 on"),
+        ({"minMessagesPerTrigger": "0"}, "a number, 1 or more"),
     ],
 )
 def test_a_pace_that_makes_no_sense_is_refused(options: dict[str, str], text: str) -> None:

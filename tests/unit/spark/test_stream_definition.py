@@ -48,7 +48,7 @@ REFUSED = {
     "f.toml: name is missing; add it": {"top": 'checkpoint = "c"'},
     "f.toml: name 'nnn": {"top": f'name = "{"n" * 101}"\ncheckpoint = "c"'},
     "f.toml: checkpoint is empty; leave it out or give it": {"top": 'name = "n"\ncheckpoint = ""'},
-    "f.toml: trigger is 'soon', which is no length of time up to a year; write it as in": {
+    "f.toml: trigger is 'soon', which is not a duration of up to a year; write it like": {
         "top": GOOD[""] + '\ntrigger = "soon"'
     },
     "f.toml: source.queue is 7: expected": {"source": "queue = 7"},
@@ -72,9 +72,7 @@ REFUSED = {
     "f.toml: window.slide is '2 h', more than window.size": {
         "window": 'type = "sliding"\nsize = "1 h"\nslide = "2 h"'
     },
-    "f.toml: window.size is '0 s'; make it longer than nothing": {
-        "window": 'type = "tumbling"\nsize = "0 s"'
-    },
+    "f.toml: window.size is '0 s'; use more than 0": {"window": 'type = "tumbling"\nsize = "0 s"'},
     "f.toml: window needs [aggregations]": {"aggregations": ""},
     "f.toml: aggregations.messages needs a window; add [window], or use [select]": {"window": ""},
     "f.toml: select.a is for streams without a window; use [aggregations]": {"select": 'a = "b"'},
@@ -84,7 +82,7 @@ REFUSED = {
     "f.toml: fields.Payload is the name of a column of Queen; use another": {
         "fields": 'Payload = "string"'
     },
-    "f.toml: fields.'a b' is no name; use letters, digits and underscores": {
+    "f.toml: fields.'a b' is not a valid name; use letters, digits and underscores": {
         "fields": '"a b" = "string"'
     },
     "f.toml: sink names nothing; add queue or lake to it": {"sink": "# none"},

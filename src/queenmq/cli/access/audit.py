@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     session: Session,
-    who: Annotated[str | None, typer.Option(help="Only by this subject.")] = None,
+    who: Annotated[str | None, typer.Option(help="Only entries of this subject.")] = None,
     action: Annotated[
         str | None, typer.Option(help="Only this action, or all of a kind: queue, token.")
     ] = None,

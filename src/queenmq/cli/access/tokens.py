@@ -57,13 +57,13 @@ Queues = Annotated[
     typer.Option("--queue", help="Limit it to queues of this name; * stands for any text."),
 ]
 Verbs = Annotated[
-    list[VerbName] | None, typer.Option("--verb", help="Limit it to this use of its queues.")
+    list[VerbName] | None, typer.Option("--verb", help="Limit it to this verb on its queues.")
 ]
 Expires = Annotated[
-    str | None, typer.Option("--expires-in", help="End it after this time, such as 90d.")
+    str | None, typer.Option("--expires-in", help="Let it expire after this time, such as 90d.")
 ]
 Subject = Annotated[
-    str | None, typer.Option(help="Whom messages name as their producer.", show_default="NAME")
+    str | None, typer.Option(help="The producer that its messages carry.", show_default="NAME")
 ]
 
 
@@ -95,7 +95,7 @@ def create(
 @command(app, "list")
 def list_(
     session: Session,
-    sessions: Annotated[bool, typer.Option(help="List logins of browsers, too.")] = False,
+    sessions: Annotated[bool, typer.Option(help="Also list browser sessions.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Print at most this many.")] = 100,
 ) -> None:
     """List tokens, newest first; the tokens themselves are not kept.
@@ -116,7 +116,7 @@ def revoke(
 
     Example: queen tokens revoke --yes 0d8f6c52-1c2b-4b7e-9a55-3f6d1d0f7e11
     """
-    confirm(f"End token {token_id} on {session.server.url}?", yes=yes)
+    confirm(f"Revoke token {token_id} on {session.server.url}?", yes=yes)
     ended = session.queen.admin.revoke_token(token_id)
     session.out.done(f"token {ended['name']} is revoked", ended)
 
@@ -127,7 +127,7 @@ def days_of(text: str | None) -> int | None:
         return None
     seconds = parse_seconds(text)
     if seconds is None or seconds < 86_400:
-        raise UsageProblem(f"--expires-in {text!r} is not a time of a day or more; use such as 90d")
+        raise UsageProblem(f"--expires-in {text!r} must be a day or more; use for example 90d")
     return int(seconds // 86_400)
 
 
@@ -136,7 +136,7 @@ def show_once(out: Output, made: Row) -> None:
     if out.is_human:
         if sys.stdout.isatty():
             out.note(
-                f"token {cell(made['name'])} ({made['role']}) is shown this once; keep it safe"
+                f"token {cell(made['name'])} ({made['role']}) is shown only once; store it safely"
             )
         out.done(made["token"], made)
     else:

@@ -12,10 +12,10 @@ _PARTS = ("pyspark", "deltalake", "adbc_driver_postgresql")
 
 
 def demo(
-    seconds: int = typer.Option(10, min=1, max=600, help="How long to push, at least."),
-    spark: bool = typer.Option(True, help="The part on Spark; needs queenmq[spark]."),
+    seconds: int = typer.Option(10, min=1, max=600, help="Push for at least this long."),
+    spark: bool = typer.Option(True, help="Run the Spark part; needs queenmq[spark]."),
     report: Path = typer.Option(
-        Path("queen-demo-report.html"), help="Where the report about the traffic goes."
+        Path("queen-demo-report.html"), help="Write the report about the traffic to this file."
     ),
 ) -> None:
     """Start a broker, push orders, consume them with two groups, run a Spark stream, an archive and

@@ -18,7 +18,8 @@ def parse_duration(text: str) -> float:
     seconds = parse_seconds(f"{text.strip()}s" if is_bare else text)
     if seconds is None:
         raise UsageProblem(
-            f"{text!r} is not a duration of at most ten years; write such as 30s, 15m, 1h30m or 2d"
+            f"{text!r} is not a duration of at most ten years;"
+            " use for example 30s, 15m, 1h30m or 2d"
         )
     return seconds
 
@@ -40,7 +41,7 @@ def parse_time(text: str, *, now_ms: float) -> str:
         return _iso(found if found.tzinfo is not None else found.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise UsageProblem(
-            f"{text!r} is not a time; write such as '15m ago', now, beginning"
+            f"{text!r} is not a time; use for example '15m ago', now, beginning"
             " or 2030-01-31T12:00:00Z"
         ) from None
 

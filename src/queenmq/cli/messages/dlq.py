@@ -26,13 +26,17 @@ _PAGE = 1_000
 #: Pages that are searched for one letter.
 _PAGES_MAX = 100
 
-OfGroup = Annotated[str | None, typer.Option("--group", "-g", help="Only letters of this group.")]
+OfGroup = Annotated[
+    str | None, typer.Option("--group", "-g", help="Only dead letters of this group.")
+]
 OlderThan = Annotated[
-    str | None, typer.Option(help="Only letters that died longer ago than this, such as 7d.")
+    str | None, typer.Option(help="Only dead letters older than this, such as 7d.")
 ]
 Most = Annotated[
     int | None,
-    typer.Option("--limit", "-n", min=1, help="At most this many letters.", show_default="all"),
+    typer.Option(
+        "--limit", "-n", min=1, help="At most this many dead letters.", show_default="all"
+    ),
 ]
 
 _COLUMNS = [
@@ -50,7 +54,7 @@ _COLUMNS = [
 def list_(
     session: Session,
     queue: Annotated[
-        str | None, typer.Argument(metavar="QUEUE", help="Only letters of this queue.")
+        str | None, typer.Argument(metavar="QUEUE", help="Only dead letters of this queue.")
     ] = None,
     group: OfGroup = None,
     partition: Partition = None,
@@ -131,7 +135,7 @@ def retry(
     done = _repeat_step("pushing again", step, limit)
     session.out.done(f"pushed {format_count(done, 'message')} of {queue} again", {"pushed": done})
     if refused:
-        raise QueenError(f"queue {queue!r} took no more; retry the rest when it has room")
+        raise QueenError(f"queue {queue!r} is full; retry the rest when it has room")
 
 
 @command(app)

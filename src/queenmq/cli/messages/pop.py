@@ -77,7 +77,7 @@ def pop(
     Example: queen pop orders --group audit2 -n 5 -o ndjson | queen ack
     """
     if ack and auto_ack:
-        raise UsageProblem("--ack and --auto-ack are two ways of acking; give one of them")
+        raise UsageProblem("--ack and --auto-ack exclude each other; pass one of them")
     messages = session.queen.pop(
         queue,
         group=group,
@@ -160,7 +160,7 @@ def _message(line: Line) -> dict[str, Any]:
     if not isinstance(value, dict) or not {"transactionId", "partitionId"} <= value.keys():
         raise UsageProblem(
             f"line {line.number} has no transactionId and partitionId;"
-            " pass what queen pop -o ndjson prints"
+            " pipe in the output of queen pop -o ndjson"
         )
     return value
 
@@ -169,6 +169,6 @@ def _check(results: Sequence[wire.AckResult]) -> None:
     refused = [one for one in results if not one.success]
     if refused:
         raise QueenError(
-            f"{len(refused)} of {len(results)} acks were refused,"
-            f" the first one, of {refused[0].transaction_id}: {refused[0].error}"
+            f"{len(refused)} of {len(results)} acks were refused;"
+            f" the first was {refused[0].transaction_id}: {refused[0].error}"
         )

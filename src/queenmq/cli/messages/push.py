@@ -81,9 +81,9 @@ def push(
     Example: printf '{"id":"a"}\\n{"id":"b"}\\n' | queen push orders --key-field id
     """
     if payloads and file is not None:
-        raise UsageProblem("payloads and --file both say what to push; give one of them")
+        raise UsageProblem("payloads and --file exclude each other; pass one of them")
     if key_field is not None and partition is not None:
-        raise UsageProblem("--partition and --key-field both name the partition; give one of them")
+        raise UsageProblem("--partition and --key-field exclude each other; pass one of them")
     if transaction_id is not None and (len(payloads or ()) != 1 or id_field is not None):
         raise UsageProblem("--transaction-id is for one payload; use --id-field for more")
     shape = Shape(queue, partition, transaction_id, key_field, id_field)
@@ -188,8 +188,8 @@ def _parsed(payloads: Sequence[str], *, is_text: bool) -> Iterator[Line]:
             yield Line.of(number, content)
         except msgspec.DecodeError as error:
             raise UsageProblem(
-                f"payload {number} {payload!r:.60} is not JSON ({error}); text needs quotes of its"
-                " own, or --text"
+                f"payload {number} {payload!r:.60} is not JSON ({error}); quote"
+                " text as JSON, or pass --text"
             ) from None
 
 

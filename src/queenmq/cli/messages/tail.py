@@ -38,12 +38,12 @@ def tail(
     session: Session,
     queue: QueueName,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with messages as they come.")
+        bool, typer.Option("--follow", "-f", help="Keep printing messages as they arrive.")
     ] = False,
     lines: Annotated[
         int,
         typer.Option(
-            "--lines", "-n", min=0, max=1000, help="Begin with this many of the last messages."
+            "--lines", "-n", min=0, max=1000, help="Begin with this many of the newest messages."
         ),
     ] = 10,
     since: Annotated[
@@ -55,7 +55,7 @@ def tail(
         typer.Option(
             "--group",
             "-g",
-            help="Read as this group, from where it is. What is printed counts as read.",
+            help="Read as this group, from its cursor. Printed messages count as read.",
         ),
     ] = None,
 ) -> None:
@@ -69,10 +69,10 @@ def tail(
     Example: queen tail orders --since '15m ago' --partition customer-42
     """
     if group is not None and since is not None:
-        raise UsageProblem("--since and --group both say where to begin; give one of them")
+        raise UsageProblem("--since and --group exclude each other; pass one of them")
     if follow and session.out.is_document:
         raise UsageProblem(
-            f"-o {session.out.format} is one document, which -f never ends; use -o ndjson"
+            f"-o {session.out.format} prints one document, which -f would never end; use -o ndjson"
         )
     if follow:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))

@@ -71,7 +71,7 @@ def bench(
     partitions: Annotated[int, typer.Option(min=1, max=100_000, help="Partitions to use.")] = 100,
     bytes: Annotated[int, typer.Option(min=24, max=1_000_000, help="Bytes of a payload.")] = 200,
     messages: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="Pushed before the scenario pop.")
+        int, typer.Option(min=1, max=10_000_000, help="Messages to push before the scenario pop.")
     ] = 20_000,
     compare: Annotated[
         Path | None, typer.Option(help="An earlier run, as -o json printed it.")
@@ -168,7 +168,7 @@ def _earlier(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageProblem(f"file {file} cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, KeyError, TypeError):
-        raise UsageProblem(f"file {file} is not what queen bench -o json prints") from None
+        raise UsageProblem(f"file {file} is not the output of queen bench -o json") from None
 
 
 def _add_change(now: dict[str, Any], before: dict[str, Any] | None) -> None:

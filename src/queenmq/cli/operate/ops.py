@@ -129,7 +129,9 @@ def retry(
     ] = None,
     every: Annotated[
         bool,
-        typer.Option("--all", help="All failed operations, and all that this broker set aside."),
+        typer.Option(
+            "--all", help="Retry all failed operations and all pushes that this broker set aside."
+        ),
     ] = False,
 ) -> None:
     """Let a failed operation run again, or everything that was given up.
@@ -140,7 +142,7 @@ def retry(
     Example: queen ops retry 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """
     if (operation_id is None) == (not every):
-        raise UsageProblem("name one operation, or use --all for everything that was given up")
+        raise UsageProblem("name one operation, or pass --all to retry everything that failed")
     if operation_id is not None:
         _print_decision(session, session.queen.admin.retry_operation(operation_id))
         return

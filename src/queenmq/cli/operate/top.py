@@ -71,12 +71,14 @@ def register(app: typer.Typer) -> None:
 def top(
     session: Session,
     interval: Annotated[
-        float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")
+        float, typer.Option(min=0.2, max=60, help="Seconds between two refreshes.")
     ] = 2.0,
     lines: Annotated[
         int, typer.Option("--lines", "-n", min=1, help="Show at most this many queues and groups.")
     ] = 20,
-    once: Annotated[bool, typer.Option("--once", help="Look twice, print, and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Sample twice, print the result and exit.")
+    ] = False,
 ) -> None:
     """Watch queues, rates, lag and leases. The key q or Ctrl-C ends it.
 

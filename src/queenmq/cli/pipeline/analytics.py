@@ -32,20 +32,24 @@ def analytics(
     partition: PartitionNames = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", help="A time, or how long ago: 24h. Default: a day before --to."),
+        typer.Option(
+            "--from",
+            help="Start: a time, or how long ago, such as 24h. Default: a day before --to.",
+        ),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", help="Likewise. Default: the running bucket.")
+        str | None, typer.Option("--to", help="End, in the same form. Default: the running bucket.")
     ] = None,
-    bucket: Annotated[str, typer.Option(help="Length of the pieces of time: 90s, 5m, 1h.")] = "5m",
+    bucket: Annotated[str, typer.Option(help="Length of a bucket: 90s, 5m, 1h.")] = "5m",
     top: Annotated[
-        int, typer.Option(min=1, max=1_000, help="Partitions, producers and errors by name.")
+        int, typer.Option(min=1, max=1_000, help="Show this many partitions, producers and errors.")
     ] = 20,
     lake: Annotated[
-        str | None, typer.Option(help="Write all results to <lake>/analytics, too.")
+        str | None, typer.Option(help="Also write all results to <lake>/analytics.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write a page with charts to this file.", dir_okay=False)
+        Path | None,
+        typer.Option(help="Write an HTML report with charts to this file.", dir_okay=False),
     ] = None,
 ) -> Job:
     """Measure throughput, backlog, latencies, failures and skew of queues.
@@ -56,7 +60,7 @@ def analytics(
     from queenmq.spark.jobs.ranges import make_range
 
     if report is not None and not report.absolute().parent.is_dir():
-        raise InvalidRequest(f"--report {report}: there is no such folder; create it")
+        raise InvalidRequest(f"--report {report} names a folder that does not exist; create it")
     times = make_range(start, end, bucket, now=utc_now())
     if lake is not None:
         check_new_lake(lake)

@@ -20,34 +20,35 @@ if TYPE_CHECKING:
 @job_command
 def archive(
     common: Common,
-    lake: Annotated[str, typer.Option(help="Folder or URL of the lake; made if it is not there.")],
+    lake: Annotated[str, typer.Option(help="Folder or URL of the lake; created if it is missing.")],
     queue: QueueNames = None,
     pattern: Pattern = None,
     namespace: Namespace = None,
     task: Task = None,
     max_messages: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="Messages of one commit, at most.")
+        int, typer.Option(min=1, max=10_000_000, help="Commit at most this many messages at once.")
     ] = 500_000,
     continuous: Annotated[
-        bool, typer.Option("--continuous", help="Go on until SIGTERM or SIGINT.")
+        bool, typer.Option("--continuous", help="Run until SIGTERM or SIGINT.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="With that: seconds between two looks.")
+        float,
+        typer.Option(min=0.1, max=86_400, help="With --continuous: seconds between two polls."),
     ] = 60.0,
     compact: Annotated[
-        bool, typer.Option("--compact", help="Compact small files also where they are few.")
+        bool, typer.Option("--compact", help="Compact small files even where there are few.")
     ] = False,
     vacuum_hours: Annotated[
         int | None,
-        typer.Option(min=1, help="Delete files that were not referred to for so many hours."),
+        typer.Option(min=1, help="Delete files that no version of the last N hours uses."),
     ] = None,
     take_marks: Annotated[
         bool,
-        typer.Option("--take-marks", help="Let retention rely on this lake, not on another one."),
+        typer.Option("--take-marks", help="Make retention rely on this lake instead of another."),
     ] = False,
     continues_database: Annotated[
         str | None,
-        typer.Option(help="The lake's database goes on in this one, as after pg_upgrade."),
+        typer.Option(help="This database continues the lake's, as after pg_upgrade."),
     ] = None,
 ) -> Job:
     """Archive messages of queues in a lake, each once, verified.
@@ -91,6 +92,6 @@ def _scope(
     if not given:
         raise InvalidRequest(
             "nothing to archive: give --queue, --pattern, --namespace or --task;"
-            " --pattern '.*' is all queues"
+            " --pattern '.*' selects all queues"
         )
     return read_options({"url": url, **given}, is_stream=False).scope

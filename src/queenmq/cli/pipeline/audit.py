@@ -27,7 +27,7 @@ def audit(
     namespace: Namespace = None,
     task: Task = None,
     partition: PartitionNames = None,
-    lake: Annotated[str | None, typer.Option(help="Compare with this lake, too.")] = None,
+    lake: Annotated[str | None, typer.Option(help="Also compare with this lake.")] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write the findings to <lake>/audit.")
     ] = False,

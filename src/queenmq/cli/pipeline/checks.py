@@ -54,7 +54,7 @@ def check_inputs(inputs: Sequence[str]) -> None:
         path = text.removeprefix("file://")
         if "://" in path or os.path.exists(path) or glob.glob(path):
             continue
-        raise InvalidRequest(f"there is no file {text}; check the path")
+        raise InvalidRequest(f"file {text} does not exist; check the path")
 
 
 def check_new_lake(location: str) -> None:

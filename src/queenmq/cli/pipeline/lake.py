@@ -36,7 +36,7 @@ _TABLE = Shape()
 def describe(
     lake: Place,
     version: Annotated[
-        int | None, typer.Option(min=0, help="A version of before; by default the newest.")
+        int | None, typer.Option(min=0, help="An earlier version; the default is the newest.")
     ] = None,
     output: Summary = _TABLE,
 ) -> None:
@@ -86,7 +86,7 @@ def optimize(
 def vacuum(
     lake: Place,
     hours: Annotated[
-        int, typer.Option(min=1, help="Keep files that a version of the last hours refers to.")
+        int, typer.Option(min=1, help="Keep files that a version of the last N hours uses.")
     ] = 168,
     dry_run: Dry = False,
     output: Summary = _TABLE,

@@ -18,13 +18,13 @@ def load(
     queue: Annotated[str, typer.Option(help="The queue that gets the messages.")],
     input_format: Annotated[
         Literal["parquet", "json", "csv"] | None,
-        typer.Option("--format", help="What the files hold; by default from their names."),
+        typer.Option("--format", help="Format of the files; by default from their names."),
     ] = None,
     partition_column: Annotated[
         str | None, typer.Option(help="The column with the name of the partition.")
     ] = None,
     partition: Annotated[
-        str | None, typer.Option(help="Or one partition for all rows; by default: Default.")
+        str | None, typer.Option(help="One partition for all rows; by default: Default.")
     ] = None,
     transaction_id_column: Annotated[
         str | None,
@@ -37,17 +37,19 @@ def load(
         list[str] | None,
         typer.Option(help="Order by this column, repeatable; by default as in the files."),
     ] = None,
-    delimiter: Annotated[str, typer.Option(help="Between the columns of CSV.")] = ",",
+    delimiter: Annotated[str, typer.Option(help="Delimiter between CSV columns.")] = ",",
     on_error: Annotated[
-        Literal["fail", "deadletter"], typer.Option(help="What a bad row does.")
+        Literal["fail", "deadletter"], typer.Option(help="What to do with a bad row.")
     ] = "fail",
     dead_letter_queue: Annotated[
-        str | None, typer.Option(help="Where bad rows go; by default the queue and .deadletter.")
+        str | None, typer.Option(help="Queue for bad rows; by default QUEUE.deadletter.")
     ] = None,
     batch_rows: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Messages of one transaction.")
+        int, typer.Option(min=1, max=1_000_000, help="Messages per transaction.")
     ] = 100_000,
-    name: Annotated[str, typer.Option(help="Another name loads the same rows once more.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of this load. A new name loads the same rows again.")
+    ] = "",
 ) -> Job:
     """Load Parquet files, JSON lines or CSV into a queue. A second run adds nothing.
 

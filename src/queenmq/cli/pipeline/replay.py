@@ -22,27 +22,27 @@ def replay(
         list[str] | None, typer.Option(help="A partition, repeatable; by default all.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Messages of this time or later: 2030-01-31T12:00:00Z.")
+        str | None, typer.Option(help="Only messages from this time on: 2030-01-31T12:00:00Z.")
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Messages before this time.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only messages before this time.")] = None,
     where: Annotated[
         str | None, typer.Option(help="A condition in Spark SQL, on the columns of the lake.")
     ] = None,
     target_queue: Annotated[
-        str | None, typer.Option(help="The queue that gets them; by default their own.")
+        str | None, typer.Option(help="Queue to push to; by default the original one.")
     ] = None,
     partition_expression: Annotated[
-        str | None, typer.Option(help="The partition, in Spark SQL; by default as it was.")
+        str | None, typer.Option(help="Partition, as Spark SQL; by default the original one.")
     ] = None,
     fresh_ids: Annotated[
         bool, typer.Option("--fresh-ids", help="New transaction ids; by default the old ones.")
     ] = False,
-    rate: Annotated[float | None, typer.Option(help="Messages a second, steadily.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Messages per second.")] = None,
     batch_rows: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Messages of one transaction.")
+        int, typer.Option(min=1, max=1_000_000, help="Messages per transaction.")
     ] = 100_000,
     name: Annotated[
-        str, typer.Option(help="Another name replays the same messages once more.")
+        str, typer.Option(help="Name of this replay. A new name replays the same messages again.")
     ] = "",
 ) -> Job:
     """Write archived messages to queues again, in their order. A second run adds nothing.

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 @job_command
 def stream(
     common: Common,
-    file: Annotated[Path, typer.Argument(help="What the stream reads, does and writes, in TOML.")],
+    file: Annotated[Path, typer.Argument(help="TOML file that defines the stream.")],
     once: Annotated[
-        bool, typer.Option("--once", help="Take what is there, then end; else run until stopped.")
+        bool,
+        typer.Option("--once", help="Process what is there and exit; otherwise run until stopped."),
     ] = False,
     fail_on_late: Annotated[
         bool,

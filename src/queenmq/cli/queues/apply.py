@@ -57,7 +57,7 @@ def apply(
     session: Session,
     file: Annotated[Path, typer.Option("--file", "-f", help="TOML, a table per queue.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only look; exit code 6 if something differs.")
+        bool, typer.Option("--dry-run", help="Change nothing; exit with 6 if something differs.")
     ] = False,
     yes: Yes = False,
 ) -> None:
@@ -97,17 +97,17 @@ def read(file: Path) -> dict[str, dict[str, Any]]:
         raise UsageProblem(f"file {file} is not valid TOML: {error}") from None
     queues = table.pop("queues", {})
     if table or not isinstance(queues, dict) or not queues:
-        raise UsageProblem(f"file {file} has to hold tables [queues.NAME] and nothing else")
+        raise UsageProblem(f"file {file} may only contain tables [queues.NAME]")
     return {name: _parse_queue(f"{file}, queue {name!r}", given) for name, given in queues.items()}
 
 
 def _parse_queue(where: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise UsageProblem(f"{where}: a table with options is needed, not {given!r}")
+        raise UsageProblem(f"{where} must be a table of options, not {given!r}")
     places = {name: given.get(name, "") for name in queue_options.PLACES}
     for name, value in places.items():
         if not isinstance(value, str):
-            raise UsageProblem(f"{where}: {name} cannot be {value!r}; text is needed")
+            raise UsageProblem(f"{where}: {name} cannot be {value!r}; use text")
     rest = {name: value for name, value in given.items() if name not in places}
     try:
         options = {

@@ -103,7 +103,7 @@ def delete(
     group: GroupName,
     queue: OfQueue = None,
     keep_start: Annotated[
-        bool, typer.Option("--keep-start", help="Keep where it starts on new partitions.")
+        bool, typer.Option("--keep-start", help="Keep its start for new partitions.")
     ] = False,
     yes: Yes = False,
 ) -> None:

@@ -23,7 +23,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign:
-            raise UsageProblem(f"{pair!r} is not an option; write such as leaseTime=60")
+            raise UsageProblem(f"{pair!r} is not an option; use NAME=VALUE, such as leaseTime=60")
         found[wire_name_of(name)] = check_option(name, text, is_text=True)
     return found
 
@@ -34,7 +34,7 @@ def wire_name_of(name: str) -> str:
     wire_name = first + "".join(word.capitalize() for word in rest)
     if wire_name not in FIELDS:
         near = difflib.get_close_matches(wire_name, FIELDS, n=1)
-        hint = f"do you mean {near[0]}?" if near else f"there are {', '.join(FIELDS)}"
+        hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(FIELDS)}"
         raise UsageProblem(f"queues have no option {name!r}; {hint}")
     return wire_name
 

@@ -112,7 +112,7 @@ def release(
     what = f"the lease of group {group} on partition {partition} of queue {queue}"
     confirm(f"End {what} on {session.server.url}?", yes=yes)
     answer = session.queen.admin.release_lease(group, queue, partition)
-    session.out.done(f"{what} is ended" if answer.ended else f"{what} had ended before", answer)
+    session.out.done(f"{what} is ended" if answer.ended else f"{what} has already ended", answer)
 
 
 @command(app)

@@ -46,7 +46,7 @@ Pairs = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="OPTION=VALUE",
-        help="Such as leaseTime=60; see docs/api.md.",
+        help="Options such as leaseTime=60; see docs/api.md.",
         autocompletion=_complete_option,
     ),
 ]
@@ -99,7 +99,7 @@ def create(
     """
     chosen = queue_options.parse_pairs(options or ())
     if find_queue(session, queue) is not None:
-        raise UsageProblem(f"queue {queue!r} exists; change it by queen queues configure")
+        raise UsageProblem(f"queue {queue!r} already exists; change it with queen queues configure")
     answer = session.queen.create_queue(queue, namespace=namespace, task=task, **chosen)
     session.out.done(f"queue {queue} is created", answer)
 
@@ -119,7 +119,7 @@ def configure(
     chosen = queue_options.parse_pairs(options or ())
     before = find_queue(session, queue)
     if before is None:
-        raise NothingThere(f"queue {queue!r} does not exist; make it by queen queues create")
+        raise NothingThere(f"queue {queue!r} does not exist; create it with queen queues create")
     answer = session.queen.create_queue(
         queue,
         namespace=before.namespace if namespace is None else namespace,

@@ -28,7 +28,7 @@ db_reencrypt.register(app)
 #: Between two lines about the progress of a long run.
 _PROGRESS_MS = 2_000
 
-_DATABASE_URL = typer.Option(None, help="The PostgreSQL to look at.")
+_DATABASE_URL = typer.Option(None, help="The PostgreSQL to inspect.")
 _DATA_DIR = typer.Option(
     None, help="Or the data directory of `queen serve`.", show_default="as for serve"
 )
@@ -39,7 +39,7 @@ def url(
     data_dir: str | None = typer.Option(
         None, help="Data directory of `queen serve`.", show_default="as for serve"
     ),
-    socket: bool = typer.Option(False, help="The form that uses the private socket, not TCP."),
+    socket: bool = typer.Option(False, help="Print the URL of the private socket instead of TCP."),
 ) -> None:
     """Print the URL of the embedded PostgreSQL, for a second broker, psql or Spark.
 
@@ -131,7 +131,7 @@ def vacuum_report(
         return
     out.rows(found["tables"], _VACUUM_COLUMNS)
     if not found["server"]["isAutovacuumOn"]:
-        print("autovacuum is off; switch it on, or dead rows stay for ever")
+        print("autovacuum is off; turn it on, or dead rows are never removed")
     for holder in found["holders"]:
         since = f", open for {age(holder['seconds'])}" if holder["seconds"] is not None else ""
         say(f"{holder['what']} keeps dead rows of {holder['xidAge']} transactions{since}")
@@ -153,12 +153,12 @@ def resync_lookup(
 
     done = asyncio.run(lookup_care.resync(find_url(database_url, data_dir), _Progress().show))
     print(
-        f"looked at {done.checked} partitions:"
+        f"checked {done.checked} partitions:"
         f" {done.created} lookup rows created, {done.repaired} repaired"
     )
     if done.held:
         raise QueenError(
-            f"{done.held} partitions were left out because other transactions hold them;"
+            f"{done.held} partitions were skipped because other transactions hold them;"
             " run this again when those have ended"
         )
 

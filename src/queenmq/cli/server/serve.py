@@ -45,13 +45,11 @@ def serve(
     data_dir: Text = typer.Option(
         None, help="Data directory of the embedded PostgreSQL.", show_default="queen-data"
     ),
-    tls_cert: Text = typer.Option(None, help="Certificate in PEM; the port then speaks https."),
-    tls_key: Text = typer.Option(None, help="Its key in PEM."),
-    tls_client_ca: Text = typer.Option(
-        None, help="Clients must show a certificate of this authority."
-    ),
+    tls_cert: Text = typer.Option(None, help="PEM file with the certificate; enables https."),
+    tls_key: Text = typer.Option(None, help="PEM file with its key."),
+    tls_client_ca: Text = typer.Option(None, help="Require client certificates of this authority."),
     insecure: bool = typer.Option(
-        False, "--insecure", help="Listen beyond this machine although authentication is off."
+        False, "--insecure", help="Listen beyond this machine without authentication."
     ),
     log_level: Text = typer.Option(
         None, help="debug, info, warning or error.", show_default="info"
@@ -110,12 +108,12 @@ def _check_exposure(loaded: settings.Settings) -> None:
         return
     if not loaded.insecure:
         raise UsageProblem(
-            f"host {loaded.host} is reached from other machines and authentication is off;"
-            " set QUEEN_AUTH_ENABLED=true (docs/security.md), or pass --insecure to let everybody"
-            " do everything"
+            f"host {loaded.host} is reachable from other machines and authentication is off;"
+            " set QUEEN_AUTH_ENABLED=true (docs/security.md), or pass --insecure to accept"
+            " every request from anyone"
         )
     logger.warning(
-        "INSECURE: everybody who reaches %s:%s can read, change and delete every message",
+        "INSECURE: anyone who reaches %s:%s can read, change and delete every message",
         loaded.host,
         loaded.port,
         extra={"event": "insecure"},

@@ -128,7 +128,7 @@ class Consumption:
 
     def _begin(self) -> Consumer:
         if self._consumer is not None:
-            raise RuntimeError("this consumer has been used; call consume again for another one")
+            raise RuntimeError("this consumer has already run; call consume again for another one")
         self._consumer = Consumer(
             self._queen,
             self._options,
@@ -146,7 +146,7 @@ class Consumption:
     async def _run(self, consumer: Consumer) -> None:
         if self._handler is None:
             self._end()
-            raise ValueError("consume was given no handler: pass one, or iterate over it")
+            raise ValueError("consume has no handler: pass one, or iterate over it")
         try:
             with self._signals(consumer):
                 await consumer.run()

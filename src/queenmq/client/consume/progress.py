@@ -49,7 +49,7 @@ class BatchProgress:
 
     def next(self) -> Message[Any] | None:
         """Take the next message that may be handled in hand, or None when there is none."""
-        assert self._in_hand is None, "the message in hand is not settled"
+        assert self._in_hand is None, "the current message is not acked"
         while self._waiting and not self._is_lost:
             message = self._waiting.popleft()
             if message.partition_id in self._blocked:

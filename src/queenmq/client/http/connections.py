@@ -48,8 +48,9 @@ class Address:
         parts = urlsplit(url)
         if not parts.hostname or parts.query or parts.fragment or parts.username:
             raise ValueError(
-                f"URL {parts.scheme}://{parts.netloc.rpartition('@')[2]} is more or less than a "
-                "host, a port and a path; give one as http://host:6632, and a user by `headers`"
+                f"URL {parts.scheme}://{parts.netloc.rpartition('@')[2]} must be "
+                "scheme://host:port/path, without a user, query or fragment; "
+                "pass a user in `headers`"
             )
         self.host = parts.hostname
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -137,7 +138,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(Broken(f"the answer is no HTTP: {error}"))
+            self._fail(Broken(f"the answer is not HTTP: {error}"))
         if self._answer is None:
             # An answer without a request: a server says why it is about to close.
             self.abort()
@@ -270,7 +271,7 @@ class Pool:
                     **self._racing,
                 )
         except (OSError, TimeoutError) as error:
-            raise NotConnected(str(error) or "it cannot be reached in time") from error
+            raise NotConnected(str(error) or "the connection took too long") from error
         self._connections.add(connection)
         connection.lost.add_done_callback(lambda _: self._connections.discard(connection))
         if self._is_closed:

@@ -27,9 +27,11 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
-            raise ValueError(f"retry_attempts is {self.attempts}; it counts all tries: 1 or more")
+            raise ValueError(
+                f"retry_attempts is {self.attempts}; use 1 or more, it counts every attempt"
+            )
         if self.base_delay < 0 or self.max_retry_delay < 0:
-            raise ValueError("retry delays are negative; give seconds of 0 or more")
+            raise ValueError("retry delays are negative; use 0 seconds or more")
 
     def can_retry(self, status: int | None) -> bool:
         """Return whether a failure of this kind may pass. No status: the network failed."""

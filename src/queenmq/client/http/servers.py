@@ -33,7 +33,7 @@ class Servers:
             raise ValueError(f"load_balancing_strategy is {strategy!r}; use {get_args(Strategy)}")
         self.urls = [_check_url(url) for url in urls]
         if not self.urls:
-            raise ValueError("there is no URL; give at least one, as in http://localhost:6632")
+            raise ValueError("there is no URL; pass at least one, such as http://localhost:6632")
         self._strategy = strategy
         self._session = session
         self._out_s = out_s
@@ -91,5 +91,7 @@ def _score(url: str, key: str) -> bytes:
 
 def _check_url(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"URL {url!r} has no http:// or https://; give one as http://host:6632")
+        raise ValueError(
+            f"URL {url!r} has no http:// or https://; use one such as http://host:6632"
+        )
     return url.rstrip("/")

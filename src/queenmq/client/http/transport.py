@@ -154,7 +154,7 @@ class Transport:
                 await closing.wait()
         except TimeoutError:
             return
-        raise ClientClosed("the client was closed while a request waited for its next try")
+        raise ClientClosed("the client was closed while a request waited to be retried")
 
     async def close(self) -> None:
         """Close all connections; requests after this are refused."""
@@ -234,8 +234,8 @@ class Transport:
                 token = await token
         except Exception as error:
             problem = Unreachable(
-                f"bearer_token gave no token ({type(error).__name__}: {error}), "
-                "so nothing was sent; see to that function"
+                f"the bearer_token function failed ({type(error).__name__}: {error}), "
+                "so nothing was sent; fix the function and retry"
             )
             problem.__cause__ = error
             raise _Failed(problem, None, was_sent=False) from None

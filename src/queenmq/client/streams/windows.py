@@ -61,7 +61,7 @@ class WindowStep:
             ("allowed_lateness", allowed_lateness),
         ):
             if given < 0:
-                raise ValueError(f"{field} {given!r} must be a number of seconds from 0 on")
+                raise ValueError(f"{field} {given!r} must be a number of seconds, 0 or more")
         self.tag = tag
         self.grace_ms = int(grace_period * 1000)
         self.idle_flush_ms = max(0, int(idle_flush_ms))

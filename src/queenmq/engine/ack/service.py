@@ -70,7 +70,7 @@ class AckService:
             return future
         if (depth := self.depth) >= self._waiting_max:
             raise Overloaded(
-                f"{depth} acks already wait; nothing was changed, try again",
+                f"{depth} acks are already waiting; nothing was changed, try again",
                 depth=depth,
                 bound="load_ack_queue_max",
             )

@@ -189,8 +189,8 @@ def _format_attempts(one: PartitionFacts) -> str:
 
 def _window(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
     return (
-        f"partition {one.partition!r} collects messages: its windowBuffer of"
-        f" {facts.window_buffer} s began anew with the newest one;"
+        f"partition {one.partition!r} is collecting messages: its windowBuffer of"
+        f" {facts.window_buffer} s restarted with the newest one;"
         f" {_age(_window_end(facts, one), facts.now)} are left",
         "wait; with a steady stream of messages lower windowBuffer, or it never ends",
     )
@@ -205,7 +205,7 @@ def _explain_delayed(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
 
 
 def _ready(facts: QueueFacts, one: PartitionFacts) -> tuple[str, str]:
-    since = f", the next since {_age(facts.now, one.oldest_at)}" if one.oldest_at else ""
+    since = f", the oldest for {_age(facts.now, one.oldest_at)}" if one.oldest_at else ""
     return (
         f"partition {one.partition!r} has {_count(one.backlog, 'message', 'messages')} that a pop"
         f" would get now{since}{_format_attempts(one)}",
@@ -225,7 +225,7 @@ def _pushes(facts: QueueFacts, broker: BrokerFacts) -> Iterator[Finding]:
         yield Finding(
             "spool_ahead",
             f"{count} on this broker's disk to be stored, of any queue; new pushes go behind them",
-            "wait; if the number does not fall, look at the database and the broker's log",
+            "wait; if the number does not fall, check the database and the broker's log",
         )
     if broker.aside_records:
         yield Finding(
@@ -265,7 +265,7 @@ def _backlog(facts: QueueFacts) -> Iterator[Finding]:
     where = "partition" if facts.partition is not None else "queue"
     yield Finding(
         "no_backlog",
-        f"the group has passed everything that is in the {where}",
+        f"the group has passed everything in the {where}",
         "nothing to do; check that producers push to this name",
     )
 
@@ -274,13 +274,15 @@ def _consumers(facts: QueueFacts, broker: BrokerFacts) -> Iterator[Finding]:
     if broker.waiting_pops:
         count = _count(broker.waiting_pops, "pop of the group waits", "pops of the group wait")
         yield Finding(
-            "consumers_waiting", f"{count} on this broker", "nothing to do; they are woken by news"
+            "consumers_waiting",
+            f"{count} on this broker",
+            "nothing to do; the next push wakes them",
         )
     elif facts.behind.ready:
         yield Finding(
             "no_consumer_waiting",
-            "no pop of the group waits on this broker, while there are messages to be had",
-            "start consumers, or look at the other brokers and at what the consumers do",
+            "no pop of the group waits on this broker, although messages are waiting",
+            "start consumers, or check the other brokers and the consumers' logs",
         )
 
 
@@ -289,7 +291,7 @@ def _dead_letters(facts: QueueFacts) -> Iterator[Finding]:
     if last is not None:
         yield Finding(
             "last_dead_letter",
-            f"message {last.transaction_id!r} of partition {last.partition!r} was given up"
+            f"message {last.transaction_id!r} of partition {last.partition!r} became a dead letter"
             f" {_age(facts.now, last.failed_at)} ago: {last.error}",
             "see GET /api/v1/dlq; when the cause is gone, POST /api/v1/dlq/retry",
             (last.partition,),

@@ -148,7 +148,7 @@ def _waiting_pushes(facts: OverallFacts) -> Iterator[Trouble]:
             "warning",
             f"{_count(facts.spooled, 'push request waits', 'push requests wait')} on this"
             " broker's disk to be stored.",
-            "Wait. If the number does not fall, look at the database and the broker's log.",
+            "Wait. If the number does not fall, check the database and the broker's log.",
         )
     if facts.operations_waiting and facts.operations_oldest_s > _OPERATIONS_WAIT_S:
         count = _count(facts.operations_waiting, "accepted push waits", "accepted pushes wait")
@@ -156,7 +156,7 @@ def _waiting_pushes(facts: OverallFacts) -> Iterator[Trouble]:
             "operations_waiting",
             "warning",
             f"{count} in the operation queue, the oldest for {_span(facts.operations_oldest_s)}.",
-            "Look at the load of the brokers and the database.",
+            "Check the load of the brokers and the database.",
         )
 
 
@@ -184,7 +184,7 @@ def _letters(letters: Sequence[DeadLetters]) -> Iterator[Trouble]:
             "dead_letters",
             "warning",
             f"Queue {one.queue!r} has {count} of the last hour. The last error: {one.error}",
-            "Look at the errors, remove their cause, then retry the dead letters.",
+            "Read the errors, fix their cause, then retry the dead letters.",
             one.queue,
         )
 

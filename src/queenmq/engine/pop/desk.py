@@ -29,7 +29,7 @@ class PopDesk:
         """Let a pop in; its `answer` is a future of PopAnswer."""
         if self._inside >= self._waiting_max:
             raise Overloaded(
-                f"{self._inside} pops already wait; try again later",
+                f"{self._inside} pops are already waiting; try again later",
                 depth=self._inside,
                 bound="pop_waiting_max",
             )

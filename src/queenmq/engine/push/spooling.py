@@ -230,7 +230,7 @@ class PushSpool:
         is_stuck = False
         try:
             while not self._is_blocked():
-                # Behind a fault one record is enough to see whether it is mended.
+                # After a fault, one record is enough to see whether the database works again.
                 records_max = 1 if self._journal.is_stuck else _RECORDS_MAX
                 batch = await self._journal.read(records_max=records_max, bytes_max=_BYTES_MAX)
                 if not batch.records:

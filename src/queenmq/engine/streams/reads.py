@@ -46,7 +46,9 @@ class StateReads:
         """Read state of a query in a partition."""
         if (depth := self._dispatcher.depth) >= _WAITING_MAX:
             raise Overloaded(
-                f"{depth} reads of state already wait; try again", depth=depth, bound="state_reads"
+                f"{depth} reads of state are already waiting; try again",
+                depth=depth,
+                bound="state_reads",
             )
         entry = ReadEntry(ask)
         self._dispatcher.add(entry)

@@ -92,7 +92,7 @@ class CycleService:
         """
         if self._waiting >= _WAITING_MAX:
             raise Overloaded(
-                f"{self._waiting} stream cycles already wait; nothing was done, try again",
+                f"{self._waiting} stream cycles are already waiting; nothing was done, try again",
                 depth=self._waiting,
                 bound="cycles_waiting",
             )

@@ -15,13 +15,13 @@ def find_problems(codes: Sequence[str], spool: SpoolStats, *, undecided: int) ->
     problems = []
     if codes:
         problems.append(
-            f"the database cannot do its part (SQLSTATE {', '.join(codes)});"
-            " the server log says what to mend"
+            f"the database has a fault (SQLSTATE {', '.join(codes)});"
+            " the server log says what to fix"
         )
     if spool.is_stuck:
         problems.append(
-            f"{spool.pending_records} push requests of an outage wait on disk for the database"
-            " to be mended; new pushes get 503"
+            f"{spool.pending_records} push requests of an outage wait on disk until the"
+            " database is fixed; new pushes get 503"
         )
     if spool.aside_records:
         problems.append(

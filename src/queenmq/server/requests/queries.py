@@ -24,7 +24,7 @@ def parse_query(query_string: bytes) -> dict[str, str]:
             except UnicodeDecodeError:
                 field = quote(name.decode("latin-1"))
                 raise InvalidRequest(
-                    f"query parameter {field} is not UTF-8; encode it so"
+                    f"query parameter {field} is not valid UTF-8; encode it as UTF-8"
                 ) from None
     return query
 
@@ -35,7 +35,9 @@ def parse_path(part: bytes) -> str:
         return unquote(part.decode(), errors="strict")
     except UnicodeDecodeError:
         text = part.decode("latin-1")
-        raise InvalidRequest(f"path part {quote(text)} is not UTF-8; encode it so") from None
+        raise InvalidRequest(
+            f"path part {quote(text)} is not valid UTF-8; encode it as UTF-8"
+        ) from None
 
 
 def parse_integer(query: dict[str, str], name: str, default: int) -> int:

@@ -16,7 +16,9 @@ _SEQ_MAX = 2**40 - 1
 def check_seek_seq(seq: int, body: wire.SeekRequest) -> int:
     """Return a seq to seek to. Raises InvalidRequest if it is none, or stands beside a time."""
     if body.to_end or body.timestamp is not None:
-        raise InvalidRequest(f"seq {seq} stands beside toEnd or timestamp; send one of them")
+        raise InvalidRequest(
+            f"seq {seq} cannot be combined with toEnd or timestamp; send one of them"
+        )
     if not 1 <= seq <= _SEQ_MAX:
         raise InvalidRequest(f"seq {seq} is out of range; use 1 to {_SEQ_MAX}")
     return seq
@@ -26,7 +28,7 @@ def parse_target(body: wire.SeekRequest) -> datetime | None:
     """Return the time to seek to, None for the end. Raises InvalidRequest if neither is said."""
     if body.to_end and body.timestamp is not None:
         raise InvalidRequest(
-            f"timestamp {quote(body.timestamp)} stands beside toEnd; send one of the two"
+            f"timestamp {quote(body.timestamp)} cannot be combined with toEnd; send one of them"
         )
     if body.timestamp is not None:
         return parse_time("timestamp", body.timestamp)

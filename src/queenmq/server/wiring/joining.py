@@ -79,7 +79,7 @@ class Joining:
         if self.database_id not in (None, found):
             raise StorageUnavailable(
                 f"the database URL leads to database {found} now, and led to {self.database_id}"
-                " before; restart the broker if that is meant",
+                " before; restart the broker if that is intended",
                 public="the database is another one now; try again",
                 reason="other_database",
                 is_suspicious=False,

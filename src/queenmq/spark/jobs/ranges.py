@@ -70,7 +70,7 @@ def make_range(start: str | None, end: str | None, bucket: str, *, now: datetime
         first = parse_moment(start, "--from", now=now)
     if first >= last:
         raise InvalidRequest(
-            f"--from {first.isoformat()} is not before --to {last.isoformat()}; exchange them"
+            f"--from {first.isoformat()} is not before --to {last.isoformat()}; swap them"
         )
     # Without an end the running bucket is left out: tomorrow it would have another content.
     whole = Range(_floor(first, bucket_s), _floor(last, bucket_s, is_up=end is not None), bucket_s)

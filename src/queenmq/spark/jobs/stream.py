@@ -85,7 +85,7 @@ class StreamJob:
         query, tally = self._query(), Tally()
         aside = Aside(spark, query, checkpoint)
         before = dict(aside.counts)
-        progress.report("looking at what was left unfinished")
+        progress.report("checking for unfinished work")
         aside.catch_up(checkpoint.last_batch())
         with stop_requests(self.stop):
             running = self._start(spark, query, checkpoint)

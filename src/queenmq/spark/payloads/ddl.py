@@ -69,7 +69,7 @@ class _Parser:
     def parse(self) -> StructType:
         fields = self._fields(depth=0, end=None)
         if self._tokens:
-            self._refuse(f"{self._tokens[0]!r} stands where a comma is needed")
+            self._refuse(f"{self._tokens[0]!r} stands where a comma is expected")
         return StructType(fields)
 
     def _fields(self, depth: int, end: str | None) -> list[StructField]:
@@ -82,14 +82,14 @@ class _Parser:
         names = [field.name for field in fields]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            self._refuse(f"the field {twice[0]!r} is there twice")
+            self._refuse(f"the field {twice[0]!r} appears twice")
         return fields
 
     def _field(self, depth: int) -> StructField:
         token = self._take()
         name = token[1:-1].replace("``", "`") if token.startswith("`") else token
         if not re.match(r"[`A-Za-z_]", token):
-            self._refuse(f"{token!r} stands where the name of a field is needed")
+            self._refuse(f"{token!r} stands where a field name is expected")
         if self._peek() == ":":
             self._take()
         kind = self._type(depth)
@@ -136,13 +136,13 @@ class _Parser:
             scale = self._number()
         self._expect(")")
         if not (1 <= precision <= _PRECISION_MAX and scale <= precision):
-            self._refuse(f"DECIMAL({precision},{scale}) has to have 1 to 38 digits")
+            self._refuse(f"DECIMAL({precision},{scale}) must have 1 to 38 digits")
         return DecimalType(precision, scale)
 
     def _number(self) -> int:
         token = self._take()
         if not token.isdigit():
-            self._refuse(f"{token!r} stands where a number is needed")
+            self._refuse(f"{token!r} stands where a number is expected")
         return int(token[:4])
 
     def _peek(self) -> str:
@@ -156,7 +156,7 @@ class _Parser:
     def _expect(self, wanted: str) -> None:
         found = self._take()
         if found.upper() != wanted:
-            self._refuse(f"{found!r} stands where {wanted} is needed")
+            self._refuse(f"{found!r} stands where {wanted} is expected")
 
     def _split(self, text: str) -> list[str]:
         tokens, place = [], 0

@@ -151,7 +151,9 @@ def _decimal(precision: int, scale: int) -> Check:
         while digits and digits[-1] == 0:
             digits, exponent = digits[:-1], exponent + 1
         if digits and (len(digits) + exponent > precision - scale or -exponent > scale):
-            raise Misfit(f"{path} is {_show(value)}, which is no DECIMAL({precision},{scale})")
+            raise Misfit(
+                f"{path} is {_show(value)}, which does not fit DECIMAL({precision},{scale})"
+            )
         # Exact, as was just seen; Arrow wants to see the zeros.
         return Decimal(0) if not digits else number.quantize(tick, context=_WIDE)
 
@@ -186,7 +188,7 @@ def _text(value: Any, path: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Misfit(f"{path} is a text that is not Unicode") from None
+        raise Misfit(f"{path} is not valid Unicode text") from None
     return value
 
 

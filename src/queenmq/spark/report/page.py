@@ -60,7 +60,7 @@ def render(results: Results) -> str:
             for row in queues[:_QUEUES_MAX]
         ],
         left=len(queues) - _QUEUES_MAX,
-        footer=f"Run {results.run.id}. All times are UTC. Everything on this page is in this file.",
+        footer=f"Run {results.run.id}. All times are UTC. This file is self-contained.",
     )
 
 

@@ -106,7 +106,7 @@ def parse_sink_options(
         _name(given, "deadLetterQueue"),
         _write_id(given, is_stream=is_stream),
         _compares_repeats(given),
-        _number(given, "retrySeconds", _RETRY_S, "a number of seconds from 0 on"),
+        _number(given, "retrySeconds", _RETRY_S, "a number of seconds, 0 or more"),
         _number(given, "maxBatchMessages", _MESSAGES_MAX, "a number of messages"),
         _number(given, "maxBatchBytes", _BYTES_MAX, "a number of bytes"),
         _batch_id(given, is_stream=is_stream),

@@ -62,7 +62,7 @@ class _Parser:
     def _condition(self, pushed: Pushed) -> Pushed:
         column = self._take().lower()
         if column not in COLUMNS:
-            self._refuse(f"{column!r} is no column that it takes ({', '.join(COLUMNS)})")
+            self._refuse(f"{column!r} is not one of the columns it accepts ({', '.join(COLUMNS)})")
         sign = self._take().upper()
         if sign == "BETWEEN":
             low = self._value(column)
@@ -74,11 +74,11 @@ class _Parser:
         elif sign in _COMPARISONS:
             filters = [_COMPARISONS[sign]((column,), self._value(column))]
         else:
-            self._refuse(f"{sign!r} is none of =, <, <=, >, >=, IN, BETWEEN")
+            self._refuse(f"{sign!r} is not an operator; use =, <, <=, >, >=, IN or BETWEEN")
         for filter in filters:
             narrowed = push(pushed, filter)
             if narrowed is None:
-                self._refuse(f"{sign} does not go with that value of {column}")
+                self._refuse(f"{sign} does not take that value of {column}")
             pushed = narrowed
         return pushed
 
@@ -88,7 +88,7 @@ class _Parser:
         while (sign := self._take()) == ",":
             values.append(self._value(column))
         if sign != ")":
-            self._refuse(f"{sign!r} stands where ) is needed")
+            self._refuse(f"{sign!r} stands where ) is expected")
         return tuple(values)
 
     def _value(self, column: str) -> Any:
@@ -100,13 +100,13 @@ class _Parser:
             return self._time(text) if column == "created_at" else text
         if re.fullmatch(r"-?[0-9]+", token):
             return int(token)
-        self._refuse(f"{token!r} is no value; put text and times in single quotes")
+        self._refuse(f"{token!r} is not a value; put text and times in single quotes")
 
     def _time(self, text: str) -> datetime:
         try:
             time = datetime.fromisoformat(text)
         except ValueError:
-            self._refuse(f"{text!r} is no time")
+            self._refuse(f"{text!r} is not a time")
         if time.tzinfo is None:
             self._refuse(f"the time {text!r} has no zone; add Z or +02:00")
         return time
@@ -119,7 +119,7 @@ class _Parser:
     def _expect(self, wanted: str) -> None:
         found = self._take()
         if found.upper() != wanted:
-            self._refuse(f"{found!r} stands where {wanted} is needed")
+            self._refuse(f"{found!r} stands where {wanted} is expected")
 
     def _split(self, text: str) -> list[str]:
         tokens, place = [], 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 #: In lower case: options of earlier versions and of the Kafka source, and what to do instead.
 OTHERS = {
-    "pushdown": "the option pushDown is no more, because a frame that was used twice missed rows;"
-    " give the conditions themselves by the option where",
-    "subscribe": "the option subscribe is queue here; it takes names with commas between, too",
-    "subscribepattern": "the option subscribePattern is queuePattern here",
+    "pushdown": "the option pushDown was removed, because a frame that was used twice missed rows;"
+    " pass the conditions in the option where",
+    "subscribe": "the option subscribe is called queue here; it takes several names, too",
+    "subscribepattern": "the option subscribePattern is called queuePattern here",
     "assign": "the option assign is queue and partitions here, which take names",
     "kafka.bootstrap.servers": "the option kafka.bootstrap.servers is url here: the database",
     "kafka.group.id": "the option kafka.group.id is consumerGroup here",

@@ -262,7 +262,9 @@ def _scope(values: Mapping[str, str]) -> Scope:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise InvalidRequest(f"queuePattern {pattern!r} is no pattern: {error}") from error
+            raise InvalidRequest(
+                f"queuePattern {pattern!r} is not a regular expression: {error}"
+            ) from error
     return Scope(
         queues=_names(values, "queue"),
         pattern=pattern,
@@ -310,7 +312,7 @@ def _number(values: Mapping[str, str], option: str, default: int | None, *, low:
     if text is None:
         return default
     if not re.fullmatch(r"[0-9]{1,12}", text.strip()) or int(text) < low:
-        raise InvalidRequest(f"{option} must be a number from {low} on, not {text!r}")
+        raise InvalidRequest(f"{option} must be a number, {low} or more, not {text!r}")
     return int(text)
 
 

@@ -255,7 +255,9 @@ class _Checks:
         }[table]
         for name, text in getattr(it, table).items():
             if not _NAME.fullmatch(name):
-                self.refuse(f"{table}.{name!r} is no name; use letters, digits and underscores")
+                self.refuse(
+                    f"{table}.{name!r} is not a valid name; use letters, digits and underscores"
+                )
             if name.lower() in taken or name.startswith("_"):
                 self.refuse(f"{table}.{name} is the name of a column of Queen; use another")
             self._not_empty(f"{table}.{name}", text)
@@ -311,11 +313,11 @@ class _Checks:
         found = parse_duration(value)
         if found is None:
             self.refuse(
-                f"{key} is {value!r}, which is no length of time up to a year;"
-                ' write it as in "10 minutes"'
+                f"{key} is {value!r}, which is not a duration of up to a year;"
+                ' write it like "10 minutes"'
             )
         return found or 0
 
     def _positive(self, key: str, value: str) -> None:
         if self._duration(key, value) == 0:
-            self.refuse(f"{key} is {value!r}; make it longer than nothing")
+            self.refuse(f"{key} is {value!r}; use more than 0")

@@ -260,7 +260,7 @@ class Query:
         gaps = []
         if self.definition.key is not None:
             is_name = (F.length(key) > 0) & (F.length(key) <= 255) & (F.octet_length(key) <= 765)
-            gaps.append(F.when(key.isNull() | ~is_name, "the key is no name of a partition"))
+            gaps.append(F.when(key.isNull() | ~is_name, "the key is not a valid partition name"))
         window = self.definition.window
         if window is not None:
             gaps.append(F.when(time.isNull(), "the event time is missing"))

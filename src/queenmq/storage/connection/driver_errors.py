@@ -114,7 +114,7 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
         )
     if code[:2] not in _SERVER_CLASSES:
         return errors.StorageFault(
-            f"the database cannot do its part: {text} (SQLSTATE {code}); mend the database",
+            f"the database has a fault: {text} (SQLSTATE {code}); fix the database",
             code=code,
             is_suspicious=code[:2] == _INTERNAL_CLASS,
         )

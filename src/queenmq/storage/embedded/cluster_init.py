@@ -126,7 +126,7 @@ class ClusterInit:
         if run.returncode != 0:
             raise PostgresFailed(
                 f"{command[0]} ended with status {run.returncode}, saying: "
-                f"{_last_lines(run.stderr)}; mend that and start again"
+                f"{_last_lines(run.stderr)}; fix that and start again"
             )
 
     def _check_version(self) -> None:

@@ -86,7 +86,7 @@ class KeeperLink:
         self._read_events()
         if self._failure is not None:
             raise PostgresFailed(
-                f"postgres does not run: {self._failure}; see {log_name}, mend that and start again"
+                f"postgres does not run: {self._failure}; see {log_name}, fix that and start again"
             )
         if has_left:
             raise PostgresFailed(

@@ -123,7 +123,7 @@ class EmbeddedPostgres:
         except OSError as error:
             self.stop()
             raise EmbeddedPostgresError(
-                f"the server on {self._layout.data_dir} cannot be started: {error}; mend that "
+                f"the server on {self._layout.data_dir} cannot be started: {error}; fix that "
                 "and start again"
             ) from error
         except BaseException:

@@ -113,7 +113,9 @@ def _lock(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Conflict("what was set aside is being retried already; wait for that") from None
+            raise Conflict(
+                "pushes that were set aside are already being retried; wait for that"
+            ) from None
         yield
     finally:
         os.close(descriptor)

@@ -74,7 +74,7 @@ class TestPath:
             ("/queue/" + "q" * 256, "256 characters"),
             ("/queue/a/partition/" + "p" * 256, "256 characters"),
             ("/queue/a%00b", "NUL"),
-            ("/queue/%FF", "not UTF-8"),
+            ("/queue/%FF", "not valid UTF-8"),
         ],
     )
     def test_a_name_that_cannot_be_one_is_refused(self, path: str, text: str) -> None:
@@ -82,7 +82,7 @@ class TestPath:
             parse(path)
 
     def test_raw_bytes_that_are_not_utf8_are_refused(self) -> None:
-        with pytest.raises(InvalidRequest, match="not UTF-8"):
+        with pytest.raises(InvalidRequest, match="not valid UTF-8"):
             parse_pop(b"/api/v1/pop/queue/\xff", b"", settings=SETTINGS)
 
 
@@ -173,7 +173,7 @@ class TestConsumerGroup:
             query(f"consumerGroup={text}")
 
     def test_escaped_bytes_that_are_not_utf8_are_refused(self) -> None:
-        with pytest.raises(InvalidRequest, match="'consumerGroup' is not UTF-8"):
+        with pytest.raises(InvalidRequest, match="'consumerGroup' is not valid UTF-8"):
             query("consumerGroup=%ff")
 
 

@@ -138,7 +138,7 @@ def _which(
 ) -> DeadLetterFilter:
     if not (queue or group) and older_than_s is None:
         raise InvalidRequest(
-            "queue is required, or consumerGroup, or olderThanSeconds: say which dead letters"
+            "queue, consumerGroup or olderThanSeconds is required: say which dead letters"
         )
     if older_than_s is not None and older_than_s > _AGE_MAX_S:
         raise InvalidRequest(

@@ -171,7 +171,7 @@ class GroupRoutes:
         body = await read_request(request, wire.SeekRequest, default=wire.SeekRequest())
         if body.seq is not None:
             raise InvalidRequest(
-                f"seq {body.seq} is a number of one partition; seek in a partition instead"
+                f"seq {body.seq} counts inside one partition; seek in a partition instead"
             )
         time = parse_target(body)
         moved = await self._store.seek(group, queue, None, time)

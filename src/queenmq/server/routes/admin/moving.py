@@ -50,7 +50,7 @@ class MigrationRoutes:
             version = await mover.look_at(url)
         except QueenError as error:
             return json_answer(wire.TargetTested(False, "no connection", error=str(error)))
-        return json_answer(wire.TargetTested(True, "the server can be copied to", version=version))
+        return json_answer(wire.TargetTested(True, "the server accepts a copy", version=version))
 
     @route("POST", _HOME + "start", wire.MigrationStarted, request=wire.MigrationTarget)
     async def start(self, request: Request) -> Response:
@@ -103,8 +103,8 @@ class MigrationRoutes:
             ended = _with(told, status="failed", error=str(error))
         except Exception as error:
             # A defect must be seen, and must not leave a copy that seems to run for ever.
-            logger.exception("a move of the database broke", extra={"event": "move_broke"})
-            ended = _with(told, status="failed", error=f"it broke: {type(error).__name__}")
+            logger.exception("moving the database failed", extra={"event": "move_broke"})
+            ended = _with(told, status="failed", error=f"it failed: {type(error).__name__}")
         finally:
             saving.cancel()
         await self._save_at_last(ended)
@@ -138,7 +138,7 @@ class MigrationRoutes:
         status = msgspec.convert(state, wire.MigrationStatus)
         updated = datetime.fromisoformat(status.updated_at or "1970-01-01T00:00:00+00:00")
         if status.status == "running" and updated < utc_now() - _SILENT:
-            return _with(status, status="failed", error="the broker that ran it has gone")
+            return _with(status, status="failed", error="the broker that ran it is gone")
         return status
 
     async def _refuse_while_running(self, text: str) -> None:

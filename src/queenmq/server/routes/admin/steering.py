@@ -179,7 +179,7 @@ def _target(query: dict[str, str], partition: str | None) -> SeekTarget:
     if seq is None:
         return SeekTarget(time=parse_target(body))
     if partition is None:
-        raise InvalidRequest(f"seq {seq} is a number of one partition; send partition as well")
+        raise InvalidRequest(f"seq {seq} counts inside one partition; send partition as well")
     return SeekTarget(seq=check_seek_seq(seq, body))
 
 

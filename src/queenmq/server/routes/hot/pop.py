@@ -154,16 +154,16 @@ class PopRoute:
         path, _, query = url.encode().partition(b"?")
         if path != PREFIX and not path.startswith(_QUEUES):
             raise InvalidRequest(
-                f"next {url!r:.200} is no pop; use {_QUEUES.decode()}<queue>?batch=10"
+                f"next {url!r:.200} is not a pop; use {_QUEUES.decode()}<queue>?batch=10"
             )
         try:
             request = self._parse(path, query)
         except InvalidRequest as error:
-            raise InvalidRequest(f"next is wrong: {error}") from None
+            raise InvalidRequest(f"next is invalid: {error}") from None
         check_queue(identity, request.scope.queue)
         if request.wait_ms is not None:
             raise InvalidRequest(
-                f"next {url!r:.200} waits, and the acks with it; leave wait out, and pop to wait"
+                f"next {url!r:.200} would hold up the acks; leave wait out, and pop to wait"
             )
         return request
 

@@ -149,7 +149,7 @@ class HistoryRoutes:
         minutes = step_minutes(span)
         worker = query.get("workerId") or None
         if worker is not None and not worker.isdecimal():
-            raise InvalidRequest(f"workerId {worker!r} is no number; use 0, 1, 2 ...")
+            raise InvalidRequest(f"workerId {worker!r} is not a number; use 0, 1, 2 ...")
         stretch = await self._store.cut(*span, bucket_minutes=minutes)
         rows = await self._store.workers(
             stretch,

@@ -63,7 +63,7 @@ class Analytics:
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Read, work out, and put the results where they belong."""
-        progress.report("looking at the queues", 0, _STAGES)
+        progress.report("reading the queues", 0, _STAGES)
         scene = find_scene(self.choice, self.span)
         workshop = _Workshop(spark, scene, self.top, is_whole=self.lake is not None)
         with spark_failures("the queues cannot be measured"):
@@ -103,8 +103,8 @@ class Analytics:
         silent = [row["queue"] for row in queues if not row["keeps_history"]]
         if silent:
             figures["without ack history"] = (
-                f"{len(silent)} of {len(queues)} queues; what their groups consumed and how long it"
-                " took is not known"
+                f"{len(silent)} of {len(queues)} queues; the consumption and latency of"
+                " their groups are unknown"
             )
         if self.lake is not None:
             figures["lake"] = f"{self.lake.rstrip('/')}/analytics"
@@ -185,7 +185,7 @@ class _Workshop:
         tables["groups"] = collect(
             "groups", m.group_totals(every, kept, heads, cursors, consumed, latencies, dead_letters)
         )
-        progress.report("working out the timeline", 3, _STAGES)
+        progress.report("computing the timeline", 3, _STAGES)
         starts = m.start_backlogs(places)
         tables["timeline"] = collect(
             "timeline",
@@ -193,7 +193,7 @@ class _Workshop:
                 span, kept, every, pushes, consumed, backlogs, starts, latencies, dead_letters
             ),
         )
-        progress.report("working out the partitions", 4, _STAGES)
+        progress.report("computing the partitions", 4, _STAGES)
         series = m.partition_series(pushes, consumed, backlogs, latencies, dead_letters, heads)
         if self._is_whole:
             tables["partitions"] = collect("partitions", series, limit=LAKE_ROWS_MAX)

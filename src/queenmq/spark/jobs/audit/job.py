@@ -58,7 +58,7 @@ class Audit:
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Run all checks and return the summary."""
-        progress.report("taking the picture", 0, _STAGES)
+        progress.report("reading the database", 0, _STAGES)
         table = self._open_lake()
         ground = survey(self.choice)
         with spark_failures("the audit cannot go on"):
@@ -143,7 +143,7 @@ class _Round:
             return [*done, Checked("archive", 0, (), skipped="no --lake was given")]
         self._report("comparing with the lake", 4)
         done.append(c.archive(live, lake))
-        self._report("looking at the marks", 5)
+        self._report("checking the marks", 5)
         entries = self._manifest()
         done.append(c.marks(places, lake, entries))
         return [*done, origins.manifest(lake, entries)]

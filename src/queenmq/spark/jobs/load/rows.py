@@ -83,7 +83,7 @@ class _Files:
             return F.get_json_object("value", f"$['{name}']")
         if name not in self.rows.columns:
             raise InvalidRequest(
-                f"{option} {name!r} is no column; there are {', '.join(self.rows.columns)}"
+                f"{option} {name!r} is not a column; use one of {', '.join(self.rows.columns)}"
             )
         return F.col(_quote(name))
 

@@ -57,7 +57,7 @@ def normalize_url(text: str) -> str:
     if parts.scheme not in STORES:
         known = "s3://, gs://, abfss:// or hdfs://"
         raise InvalidRequest(
-            f"the lake {text!r} begins with {parts.scheme}://, which is no known kind of store;"
+            f"the lake {text!r} begins with {parts.scheme}://, which is not a supported store;"
             f" give a folder, or a URL that begins with {known}"
         )
     store = STORES[parts.scheme]
@@ -92,7 +92,7 @@ def explain(location: str, text: str) -> str:
     place = urlsplit(location).netloc
     for pattern, words in (
         (
-            # Where machines in a cloud get theirs; nobody answers elsewhere.
+            # Where machines in a cloud get theirs; no server answers elsewhere.
             r"169\.254\.169\.254|metadata\.google\.internal|/latest/api/token|/latest/meta-data"
             r"|Missing (AccessKeyId|SecretAccessKey)",
             f"there are no credentials; set {store.credentials}",
@@ -106,11 +106,11 @@ def explain(location: str, text: str) -> str:
         ),
         (
             r"URL scheme is not allowed",
-            "its endpoint is plain http; set AWS_ALLOW_HTTP=true if that is meant",
+            "its endpoint is plain http; set AWS_ALLOW_HTTP=true if that is intended",
         ),
         (
             r"client error \(Connect\)|dns error|operation timed out|connection closed",
-            f"nobody answers{_endpoint(plain)}; check the network, and the endpoint if one is set",
+            f"no server answers{_endpoint(plain)}; check the network and any endpoint setting",
         ),
     ):
         if re.search(pattern, plain):

@@ -55,7 +55,7 @@ BEGIN
         IF p_queue_max = 0 THEN
             SELECT count(*) INTO v_depth FROM queen.operation_queue o WHERE o.is_blocking;
         END IF;
-        RAISE EXCEPTION '% operations already wait; nothing was stored, try again', v_depth
+        RAISE EXCEPTION '% operations are already waiting; nothing was stored, try again', v_depth
             USING ERRCODE = 'QN003', DETAIL = v_full::text, HINT = v_depth::text,
                   CONSTRAINT = CASE WHEN p_queue_max = 0 THEN 'load_push_queue_max'
                                     ELSE 'load_partition_queue_max' END;
