@@ -299,8 +299,9 @@ def _gather(
 
 
 def _usable_originals(environ: Mapping[str, str]) -> list[Named]:
-    """Return the original server's variables that have a value for us. PORT and its like belong to
-    other software as well, so a value that does not fit is none.
+    """Return the original server's variables that have a value for us.
+
+    PORT and its like belong to other software as well, so a value that does not fit is none.
     """
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     usable = []

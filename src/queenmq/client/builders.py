@@ -1,4 +1,4 @@
-"""Owns awaitable builders: a call that is sent when it is awaited, with callbacks."""
+"""Owns awaitable builders: calls that are sent when awaited, with callbacks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def call_back(callback: Callback, *arguments: Any) -> Any:
 
 
 class Operation(Generic[T]):
-    """Sent when awaited. With `on_error` it does not raise."""
+    """A call that is sent when awaited. With `on_error` it does not raise."""
 
     def __init__(self, send: Callable[[], Awaitable[T]]) -> None:
         self._send = send
@@ -33,7 +33,7 @@ class Operation(Generic[T]):
         self._on_error: Callback | None = None
 
     def on_success(self, callback: Callback) -> Self:
-        """Have a function called with the result.
+        """Call a function with the result.
 
         Args:
             callback: A plain or a coroutine function.
@@ -42,7 +42,7 @@ class Operation(Generic[T]):
         return self
 
     def on_error(self, callback: Callback) -> Self:
-        """Have a function called with an error, which is not raised then.
+        """Call a function with an error instead of raising it.
 
         Args:
             callback: A plain or a coroutine function.
@@ -68,13 +68,13 @@ class Operation(Generic[T]):
 
 
 class Buffered(wire.Answer):
-    """Payloads that were taken to be pushed later."""
+    """Payloads in a buffer, to be pushed later."""
 
     buffered: bool
     count: int
 
 
-#: A result per item; for a buffer, how many it took; None after an error that `on_error` got.
+#: A result per item. For a buffer, the number of items. None if `on_error` got an error.
 PushOutcome = list[wire.PushResult] | Buffered | None
 
 
@@ -89,7 +89,7 @@ class Push(Operation[PushOutcome]):
         self._on_duplicate: Callback | None = None
 
     def on_duplicate(self, callback: Callback) -> Self:
-        """Have a function called with the items whose transaction ids were already stored.
+        """Call a function with the items whose transaction ids were already stored.
 
         Args:
             callback: A plain or a coroutine function of the items and an error.
@@ -146,7 +146,7 @@ class Push(Operation[PushOutcome]):
 
 
 class DeadLetterQuery:
-    """Asks for the dead letters of a queue."""
+    """Queries the dead letters of a queue."""
 
     def __init__(self, transport: Transport, queue: str | None, group: str | None = None) -> None:
         self._transport = transport
@@ -155,25 +155,25 @@ class DeadLetterQuery:
         }  # fmt: skip
 
     def limit(self, count: int) -> Self:
-        """Ask for at most this many.
+        """Return at most this many.
 
         Args:
-            count: Most dead letters of the answer.
+            count: The maximum.
         """
         self._query["limit"] = max(1, count)
         return self
 
     def offset(self, count: int) -> Self:
-        """Leave out the first ones.
+        """Skip the first ones.
 
         Args:
-            count: How many to leave out.
+            count: How many to skip.
         """
         self._query["offset"] = max(0, count)
         return self
 
     def partition(self, name: str | None) -> Self:
-        """Ask for one partition only.
+        """Return dead letters of one partition only.
 
         Args:
             name: The partition; None for all.
@@ -182,7 +182,7 @@ class DeadLetterQuery:
         return self
 
     def from_(self, timestamp: str) -> Self:
-        """Ask for failures from a time on.
+        """Return failures from a time on.
 
         Args:
             timestamp: A time in ISO 8601.
@@ -191,7 +191,7 @@ class DeadLetterQuery:
         return self
 
     def to(self, timestamp: str) -> Self:
-        """Ask for failures up to a time.
+        """Return failures up to a time.
 
         Args:
             timestamp: A time in ISO 8601.
@@ -200,7 +200,7 @@ class DeadLetterQuery:
         return self
 
     async def get(self) -> DeadLetters:
-        """Return dead letters, latest failure first, and how many there are in all."""
+        """Return dead letters, latest failure first, and their total number."""
         path = f"/api/v1/dlq?{query_text(self._query)}"
         found: DeadLetters | None = await self._transport.call("GET", path, wanted=DeadLetters)
         return found or DeadLetters()

@@ -1,4 +1,4 @@
-"""Owns what requests look like: items, paths, queries, acks. No I/O, and no state."""
+"""Builds requests: items, paths, queries, acks. No I/O and no state."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from queenmq.ids import parse_uuid, uuid7_texts
 
 QUEUE_MODE = "__QUEUE_MODE__"
 
-#: What a dict that wraps a payload may hold.
+#: The keys that a dict around a payload may have.
 _WRAPPING = {
     "data", "payload", "partition", "transactionId", "transaction_id", "traceId", "trace_id",
 }  # fmt: skip
 
-#: Options that `create` always sends, as the official client does. Of the delay the server's own
-#: default is 0, with which three retries of a failing message are over in a fifth of a second.
+#: Options that `create` always sends, as the official client does. The server's own retry delay
+#: is 0 by default, so three retries of a failing message would be over in a fifth of a second.
 QUEUE_DEFAULTS: dict[str, Any] = {
     "leaseTime": 300,
     "retryLimit": 3,
@@ -72,7 +72,7 @@ class PopRequest:
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019 - requests are values, and few
     def path(self, *, batch: int | None = None, timeout_ms: int | None = None) -> str:
-        """Return path and query; a consumer asks for less near the end of its limits."""
+        """Return path and query. A consumer asks for less near its limit."""
         query = {
             "batch": batch or self.batch,
             "wait": "true" if self.wait else "false",
@@ -105,7 +105,7 @@ def quote_name(name: str) -> str:
 
 
 def query_text(query: Mapping[str, Any]) -> str:
-    """Return a query string of all that is not None; `from_` stands for `from`."""
+    """Return a query string of all values that are not None. `from_` stands for `from`."""
     return urlencode(
         {name.rstrip("_"): value for name, value in query.items() if value is not None},
         quote_via=quote,
@@ -120,7 +120,7 @@ def with_query(path: str, query: Mapping[str, Any]) -> str:
 def push_items(
     queue: str, payloads: Any, *, partition: str | None, trace_id: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return items of a push request. Only those that the caller named have a transaction id."""
+    """Return the items of a push request. Only those that the caller named have a transaction id."""
     many = payloads if isinstance(payloads, list | tuple) else [payloads]
     items = [_item(queue, partition or "Default", one) for one in many]
     if trace_id is not None:
@@ -130,7 +130,7 @@ def push_items(
 
 
 def name_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give each item a transaction id that has none, so that it may be sent twice."""
+    """Give a transaction id to each item without one, so that it can be sent twice."""
     names = uuid7_texts(clock.unix_ms(), len(items))
     for item, name in zip(items, names, strict=True):
         item.setdefault("transactionId", name)
@@ -138,7 +138,7 @@ def name_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def are_named(items: Sequence[dict[str, Any]]) -> bool:
-    """Whether the server recognises every item when it is sent again."""
+    """Return whether the server recognises every item when it is sent again."""
     return all("transactionId" in item for item in items)
 
 
@@ -153,7 +153,7 @@ def _item(queue: str, partition: str, one: Any) -> dict[str, Any]:
 
 
 def _read_described_item(queue: str, partition: str, one: dict[Any, Any]) -> dict[str, Any]:
-    """Return an item that may say more of itself than its payload."""
+    """Return an item from a payload or from a dict that wraps one."""
     payload: Any = one
     if "data" in one or "payload" in one:
         _check_wrapping(one)
@@ -171,7 +171,7 @@ def _read_described_item(queue: str, partition: str, one: dict[Any, Any]) -> dic
 def given_name(one: Any) -> str | None:
     """Return the transaction id that the user chose for an item.
 
-    As in the official client it may also stand in a payload that is not wrapped, and stays there.
+    As in the official client, a plain payload may contain it as well, and keeps it.
     """
     if not isinstance(one, dict):
         return None
@@ -190,7 +190,7 @@ def _check_wrapping(one: dict[str, Any]) -> None:
 
 
 def _trace_id(given: Any) -> str | None:
-    """Return a trace id that the server takes; one that is no UUID is left out."""
+    """Return a trace id that the server accepts. One that is not a UUID is left out."""
     return given if isinstance(given, str) and parse_uuid(given) else None
 
 
@@ -201,9 +201,9 @@ def status_word(status: bool | str) -> str:
 
 
 def ack_item(message: Any, status: bool | str, error: str | None) -> dict[str, Any]:
-    """Return one ack; a message may carry its own `_status` and `_error`."""
+    """Return one ack. A message may have its own `_status` and `_error`."""
     if isinstance(message, Message):
-        # What consumers ack. To look fields up by their names on the wire costs more than the rest.
+        # The fast path of consumers: looking fields up by wire name costs more than the rest.
         transaction_id = message.transaction_id or message.id
         partition_id, lease_id = message.partition_id, message.lease_id
         own, own_error = message.__dict__.get("_status"), message.__dict__.get("_error")
@@ -228,7 +228,7 @@ def ack_item(message: Any, status: bool | str, error: str | None) -> dict[str, A
 
 
 def group_of(message: Any) -> str | None:
-    """Return the group that popped a message, or None stands for the default one."""
+    """Return the group that popped a message. None stands for the default group."""
     is_ours = isinstance(message, Message)
     group = message.consumer_group if is_ours else field_of(message, "consumerGroup")
     return None if group in (None, "", QUEUE_MODE) else str(group)
@@ -245,14 +245,14 @@ def by_group(messages: Iterable[Any], group: str | None) -> dict[str | None, lis
 
 
 def lease_ids(what: Any) -> list[str]:
-    """Return the leases of messages, each once; a lease id stands for itself."""
+    """Return the distinct leases of messages. A lease id stands for itself."""
     many: Sequence[Any] = what if isinstance(what, list | tuple) else [what]
     found = [one if isinstance(one, str) else field_of(one, "leaseId") for one in many]
     return list(dict.fromkeys(one for one in found if one))
 
 
 def camel_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Queue options by their wire names: lease_time and leaseTime are the same."""
+    """Return queue options by wire name: lease_time and leaseTime are the same."""
     return {**QUEUE_DEFAULTS, **{_camel(name): value for name, value in options.items()}}
 
 

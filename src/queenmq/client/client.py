@@ -1,4 +1,4 @@
-"""Owns `Queen`, the client: every call in a plain form, and the way into the fluent ones."""
+"""Owns `Queen`, the client: every call in a plain form, and the entry to the fluent form."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from queenmq.client.transaction import Transaction
 
 T = TypeVar("T")
 
-#: A message as a pop gave it, or a mapping with its ids.
+#: A popped message, or a mapping with its ids.
 One = Mapping[str, Any] | Message[Any]
 #: Several of them.
 Many = list[Message[Any]] | list[dict[str, Any]] | tuple[One, ...]
-#: Seconds that an answer may take longer than the long poll it ends.
+#: Seconds that an answer may take beyond the time of its long poll.
 _POLL_MARGIN_S = 5.0
 
 
 class Queen:
     """A client of one or several Queen servers.
 
-    Opens connections when they are needed, in the event loop that needs them. Close it, or use it
+    It opens connections on demand, in the event loop of the caller. Close it, or use it
     as `async with Queen("http://localhost:6632") as queen`.
 
     Args:
@@ -59,15 +59,15 @@ class Queen:
             self._options["buffered_max"],
         )
         self._consumptions: set[Consumption | Runner] = set()
-        #: What operators ask for.
+        #: Calls for operators.
         self.admin = Admin(self._transport)
-        #: What jobs on Spark have found.
+        #: Results of jobs on Spark.
         self.pipeline = Pipeline(self._transport)
 
     # Queues.
 
     def queue(self, name: str | None = None) -> Queue:
-        """Return the fluent form of everything about a queue.
+        """Return the fluent form of all calls about a queue.
 
         Args:
             name: The queue; leave it out to pop by namespace or task.
@@ -83,13 +83,13 @@ class Queen:
         task: str | None = None,
         **options: Any,
     ) -> wire.QueueConfigured:
-        """Create a queue, or replace all its options; what is left out falls back to defaults.
+        """Create a queue, or replace all its options. Options left out get their defaults.
 
         Args:
             name: The queue.
             namespace: For pops by namespace.
             task: For pops by task.
-            options: Queue options, as `lease_time=60`; docs/api.md lists them.
+            options: Queue options, such as `lease_time=60`; docs/api.md lists them.
         """
         body = {
             "queue": name,
@@ -100,16 +100,16 @@ class Queen:
         return await self._transport.fetch("POST", "/api/v1/configure", wire.QueueConfigured, body)
 
     async def delete_queue(self, name: str) -> wire.QueueDeleted:
-        """Remove a queue and all that is in it.
+        """Delete a queue with all its messages. `existed` of the answer says whether there was one.
 
         Args:
-            name: The queue. `existed` of the answer tells whether there was one.
+            name: The queue.
         """
         path = f"/api/v1/resources/queues/{quote_name(name)}"
         return await self._transport.fetch("DELETE", path, wire.QueueDeleted)
 
     def stream(self, queue: str) -> Stream:
-        """Begin a stream over a queue: windows, aggregations and gates, exactly once.
+        """Start building a stream over a queue: windows, aggregations and gates, exactly once.
 
         Args:
             queue: The queue that the stream reads.
@@ -121,12 +121,12 @@ class Queen:
     async def push(
         self, queue: str, payloads: Any, *, partition: str | None = None
     ) -> list[wire.PushResult]:
-        """Store one payload, or a list of them in order; return one result per item.
+        """Push one payload, or a list of them in order. Return one result per item.
 
         Raises PushFailed if the server refused some items; its `results` say which.
 
         Args:
-            queue: The queue; it is made if there is none.
+            queue: The queue. It is created if it does not exist.
             payloads: A payload or a list of them. An item may be
                 `{"data": payload, "transactionId": ..., "traceId": ..., "partition": ...}`.
             partition: The partition; by default `Default`.
@@ -152,14 +152,12 @@ class Queen:
         partition: str | None = None,
         **options: Unpack[BufferKeywords],
     ) -> Buffered:
-        """Take payloads to be pushed later. Waits while the buffer is full.
+        """Buffer payloads to push them later. Waits while the buffer is full.
 
         Args:
-            queue: The queue.
-            payloads: A payload or a list of them, as for `push`.
-            partition: The partition; by default `Default`.
-            options: `message_count` that are sent at once, `time_millis` after which fewer are,
-                `max_size` from which on the caller waits.
+            queue: The queue. payloads: A payload or a list of them, as for `push`. partition: The
+            partition; by default `Default`. options: `message_count` and `time_millis` trigger a
+            flush; at `max_size` messages the caller waits.
         """
         items = calls.push_items(
             queue, payloads, partition=partition, trace_id=current_trace_id()
@@ -242,14 +240,14 @@ class Queen:
         group: str | None = None,
         error: str | None = None,
     ) -> wire.AckResult | AckResults:
-        """Settle a message or a list of them.
+        """Ack a message or a list of them.
 
         Args:
-            message: A message as `pop` gave it, or a list of them.
+            message: A message that `pop` returned, or a list of them.
             status: True is `completed`, False is `failed`; also `retry` and `dlq`.
             context: `{"group": ..., "error": ...}`, as the official client takes them.
             group: The group to ack for; by default the one that popped the message.
-            error: Why handling failed; kept with a dead letter.
+            error: The reason of a failure, kept with a dead letter.
         """
         given = context or {}
         return await self._ack_client.ack(
@@ -267,11 +265,11 @@ class Queen:
     async def nack(
         self, message: One | Many, error: str | None = None, *, group: str | None = None
     ) -> wire.AckResult | AckResults:
-        """Say that handling failed: redelivered while retries are left, then a dead letter.
+        """Report a failure. The message is redelivered while retries are left, then dead-lettered.
 
         Args:
-            message: A message as `pop` gave it, or a list of them.
-            error: Why; kept with a dead letter.
+            message: A message that `pop` returned, or a list of them.
+            error: The reason, kept with a dead letter.
             group: The group to ack for; by default the one that popped the message.
         """
         return await self._ack_client.ack(message, False, group=group, error=error)
@@ -285,16 +283,16 @@ class Queen:
     async def renew(
         self, message_or_lease_id: One | str | Many | list[str], *, seconds: int = 60
     ) -> Renewal | list[Renewal]:
-        """Extend leases. A lease that cannot be extended is an answer here, not an error.
+        """Extend leases. A lease that cannot be extended is reported in the result, not raised.
 
         Args:
             message_or_lease_id: A message, a lease id, or a list of them.
-            seconds: How long the lease is to last from now on.
+            seconds: How long the lease lasts from now.
         """
         return await self._ack_client.renew(message_or_lease_id, seconds=seconds)
 
     def transaction(self) -> Transaction:
-        """Begin a transaction: pushes and acks that happen together or not at all."""
+        """Start a transaction: pushes and acks that happen together or not at all."""
         return Transaction(self._transport)
 
     def consume(
@@ -303,7 +301,7 @@ class Queen:
         handler: Handler | None = None,
         **how: Unpack[ConsumeKeywords],
     ) -> Consumption:
-        """Handle messages as they come; await the result, or iterate over it.
+        """Handle messages as they arrive. Await the result, or iterate over it.
 
         Args:
             queue: The queue; leave it out to consume by `namespace` or `task`.
@@ -321,7 +319,7 @@ class Queen:
     async def dead_letters(
         self, queue: str | None = None, *, group: str | None = None, limit: int = 100
     ) -> list[DeadLetter[Any]]:
-        """Return messages that were given up, latest first.
+        """Return dead letters, latest failure first.
 
         Args:
             queue: Only those of this queue.
@@ -332,10 +330,10 @@ class Queen:
         return found.messages
 
     async def trace(self, message: One, entry: Mapping[str, Any]) -> TraceOutcome:
-        """Record something about a message; an error is an answer here, never raised.
+        """Record a trace of a message. An error is reported in the result, never raised.
 
         Args:
-            message: A message as `pop` gave it.
+            message: A message that `pop` returned.
             entry: `{"data": ..., "traceName": ..., "eventType": ...}`; only `data` is required.
         """
         if "data" not in entry:
@@ -361,11 +359,11 @@ class Queen:
     async def delete_consumer_group(
         self, consumer_group: str, delete_metadata: bool = True, *, queue: str | None = None
     ) -> wire.GroupDeleted:
-        """Forget a group's cursors and, with its metadata, where it started.
+        """Delete the cursors of a group and, with its metadata, its start.
 
         Args:
             consumer_group: The group.
-            delete_metadata: Whether to forget where it starts as well.
+            delete_metadata: Whether to delete its start as well.
             queue: Only on this queue.
         """
         path = f"/api/v1/consumer-groups/{quote_name(consumer_group)}"
@@ -395,30 +393,28 @@ class Queen:
         Args:
             queue: The queue.
             group: The consumer group.
-            timestamp: Where to, in ISO 8601.
-            to_end: Behind the newest message instead.
+            timestamp: The target, in ISO 8601.
+            to_end: Move after the newest message instead.
         """
         path = f"/api/v1/consumer-groups/{quote_name(group)}/queues/{quote_name(queue)}/seek"
         body = {"toEnd": True} if to_end else {"timestamp": timestamp}
         return await self._transport.fetch("POST", path, wire.GroupMoved, body)
 
-    # Buffers and the end.
+    # Buffers and closing.
 
     async def flush_all_buffers(self) -> None:
-        """Push everything that is buffered. Raises BufferFailed if that does not work now."""
+        """Push all buffered messages. Raises BufferFailed if some cannot be delivered now."""
         await self._buffers.flush_all()
 
     def get_buffer_stats(self) -> BufferStats:
-        """Return how much is buffered, and since when."""
+        """Return how many messages are buffered, and since when."""
         return self._buffers.stats()
 
     async def close(self) -> None:
-        """Stop consumers and streams, push what is buffered, close connections.
+        """Stop consumers and streams, push buffered messages, close connections.
 
-        The first two have `close_timeout` each.
-
-        Raises BufferFailed, with the messages, if buffered ones could not be delivered; the client
-        is closed then all the same.
+        The first two take at most `close_timeout` each. Raises BufferFailed with the messages that
+        could not be delivered. The client is closed in any case.
         """
         timeout = self._options["close_timeout"]
         try:

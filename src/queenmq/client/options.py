@@ -18,8 +18,9 @@ QueuedBehavior = Literal["return", "poll"]
 
 
 class Options(TypedDict, total=False):
-    """Keyword arguments of Queen and SyncQueen. Names with `millis` count milliseconds, the
-    others seconds.
+    """Keyword arguments of Queen and SyncQueen.
+
+    Names with `millis` count milliseconds, the others seconds.
     """
 
     url: str

@@ -1,7 +1,7 @@
 """The broker's memory of which partitions exist, so that a push touches no catalogue table.
 
-An entry may be stale: a queue can be deleted by anybody. The push function notices (PartitionGone),
-the entry is forgotten and looked up again.
+An entry may be stale, because another broker can delete the queue. The push function notices
+(PartitionGone). The broker then drops the entry and looks the partition up again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENTRIES_MAX = 100_000
 
 
 class Catalogue:
-    """Names to partitions. Look-ups of many requests share calls; one bad name fails alone."""
+    """Maps names to partitions. Many requests share a call. One bad name fails alone."""
 
     def __init__(self, store: MessageStore, *, lock_timeout_ms: int, wait_ms: int) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class Catalogue:
         self._wanted: dict[PartitionKey, asyncio.Future[PartitionRef]] = {}
         self._runner: asyncio.Task[None] | None = None
         self._stuck: set[asyncio.Task[None]] = set()
-        # However many partitions are stuck, they hold no more than these connections.
+        # Stuck partitions hold at most these connections, however many there are.
         self._stuck_slots = asyncio.Semaphore(_STUCK_CALLS_MAX)
 
     def get(self, key: PartitionKey) -> PartitionRef | None:
@@ -74,7 +74,7 @@ class Catalogue:
         return [refs[key] for key in keys]
 
     async def find(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionRef]:
-        """Return those of the named partitions that exist; creates nothing."""
+        """Return the named partitions that exist. Create nothing."""
         found: dict[PartitionKey, PartitionRef] = {}
         unknown = []
         for key in keys:
@@ -110,10 +110,11 @@ class Catalogue:
         try:
             refs = await self._store.ensure_partitions(keys, lock_timeout_ms=self._lock_timeout_ms)
         except PartitionBusy:
-            # Another session creates one of these in an open transaction. Let each wait by itself.
+            # Another session is creating one of these in an open transaction. Wait for each
+            # separately.
             self._create_apart(keys)
         except StorageRejected as error:
-            # One name is at fault, and only that one may fail.
+            # One name is at fault. Only that one may fail.
             if len(keys) > 1:
                 self._create_apart(keys)
             else:
@@ -122,7 +123,7 @@ class Catalogue:
             for key in keys:
                 self._answer(key, error)
         except Exception:
-            # A defect. No caller may be left waiting for an answer.
+            # A bug. No caller may be left without an answer.
             logger.exception(
                 "Finding partitions failed unexpectedly.", extra={"event": "call_broke"}
             )
@@ -161,7 +162,7 @@ class Catalogue:
         for ref in refs:
             self._remember(ref)
             self._answer(ref.key, ref)
-        # Whatever the store left out must not leave its callers waiting.
+        # Answer callers also for partitions that the store left out.
         for key in keys:
             text = f"queue {key.queue!r} could not be created; try again"
             self._answer(key, StorageUnavailable(text, public=text))
@@ -179,5 +180,5 @@ class Catalogue:
             future.set_result(result)
         else:
             future.set_exception(result)
-            # Every caller may have left; the error is not lost, it just has no reader.
+            # Every caller may have left. Then nobody reads the error, and that is fine.
             future.exception()

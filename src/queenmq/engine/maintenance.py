@@ -1,7 +1,7 @@
 """Maintenance mode: switches that all brokers share, as this one knows them.
 
-For pushes: on, everything is kept on disk and nothing is drained. For pops: on, nothing is handed
-out. For a consumer group: on, nothing is handed out to that group.
+While pushes are held back, the broker keeps them on disk and drains nothing. While pops are paused,
+it hands out nothing. While a group is paused, it hands out nothing to that group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 PUSH_SWITCH = "push_maintenance"
 POP_SWITCH = "pop_maintenance"
 _GROUP_SWITCH = "paused_group:"
-#: Groups that are paused at one time.
+#: Groups that can be paused at one time.
 PAUSED_GROUPS_MAX = 1_000
 
 
@@ -53,7 +53,7 @@ class Maintenance:
         return not self._serving.is_set()
 
     async def refresh(self) -> None:
-        """Learn what was switched elsewhere."""
+        """Learn what other brokers have switched."""
         state = await self._read()
         self._apply(PUSH_SWITCH, state.get(PUSH_SWITCH) is True)
         self._apply(POP_SWITCH, state.get(POP_SWITCH) is True)
@@ -64,12 +64,12 @@ class Maintenance:
         )
 
     async def switch(self, name: str, value: bool) -> None:
-        """Switch for all brokers. This one obeys at once, others when they look next."""
+        """Switch for all brokers. This one follows at once, the others at their next poll."""
         await self._write(name, value)
         self._apply(name, value)
 
     async def pause_group(self, consumer_group: str, is_paused: bool) -> None:
-        """Pause a group for all brokers, or let it go on. Raises Conflict at PAUSED_GROUPS_MAX."""
+        """Pause or resume a group for all brokers. Raises Conflict at PAUSED_GROUPS_MAX."""
         known = self.paused_groups
         if is_paused and consumer_group not in known and len(known) >= PAUSED_GROUPS_MAX:
             raise Conflict(
@@ -82,7 +82,7 @@ class Maintenance:
         self._apply_groups(known | {consumer_group} if is_paused else known - {consumer_group})
 
     async def wait_for_pops(self, timeout_s: float) -> bool:
-        """Wait until pops are served again; whether they are."""
+        """Wait until pops are served again. Return whether they are."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._serving.wait()
@@ -91,7 +91,7 @@ class Maintenance:
         return True
 
     def stop(self) -> None:
-        """Hold no pop any longer. Nothing is handed out in a stop anyway."""
+        """Release all held pops. During a stop nothing is handed out anyway."""
         self._is_stopping = True
         self._serving.set()
 

@@ -38,7 +38,7 @@ class PopOutcome(StrEnum):
 
     #: Leased, and its messages are in the answer.
     GRANTED = "granted"
-    #: Leased, and its messages have to be fetched.
+    #: Leased, and a call of its own fetches its messages.
     LEASED = "leased"
     #: Leased by another consumer.
     HELD = "held"

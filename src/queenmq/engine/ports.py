@@ -36,20 +36,20 @@ from queenmq.engine.requests import (
 
 
 class MessageStore(Protocol):
-    """Every database verb of the hot path. Methods raise the errors of `queenmq.errors` only."""
+    """The database calls of the hot path. Methods raise the errors of `queenmq.errors` only."""
 
     async def ensure_partitions(
         self, keys: Sequence[PartitionKey], *, lock_timeout_ms: int
     ) -> list[PartitionRef]:
-        """Return the partitions with these names, made where they do not exist."""
+        """Return the partitions with these names. Create those that do not exist."""
 
     async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
-        """Return those of the named partitions that exist."""
+        """Return the named partitions that exist."""
 
     async def push_messages(
         self, call: PushCall, *, queue_max: int, checks_operations_first: bool, lock_timeout_ms: int
     ) -> Pushed:
-        """Store or queue all items or none; look for operations first where some are likely."""
+        """Store or queue all items or none. Check for queued pushes first if some are likely."""
 
     async def find_push_keys(self, keys: Sequence[UUID]) -> list[KnownPush]:
         """Return the push requests with these keys that were made before."""
@@ -74,12 +74,12 @@ class MessageStore(Protocol):
     async def pop_sm_resolve(
         self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
     ) -> Sequence[Resolved | None]:
-        """Return what each place has to deliver, or None where time ran out."""
+        """Return what each place can deliver, or None where time ran out."""
 
     async def search_onwards(
         self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int
     ) -> Sequence[Page | None]:
-        """Return the next page of each queue, or None for those that time did not suffice for."""
+        """Return the next page of each queue, or None where time ran out."""
 
     async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> Sequence[News]:
         """Return what has happened in each queue since its horizon, in order."""
@@ -90,39 +90,39 @@ class MessageStore(Protocol):
     async def pop_messages_batch(
         self, candidates: Sequence[PopCandidate], *, apart_count: int
     ) -> list[PopGrant]:
-        """Lease and fetch for many requests; a candidate without an answer was locked just then."""
+        """Lease and fetch for many requests. A candidate without an answer was locked."""
 
     async def pop_sm_fetch(
         self, consumer_group: str, grants: Sequence[PopGrant]
     ) -> dict[UUID, Fetched]:
-        """Read what was leased apart, by partition; one that is gone has no result."""
+        """Read leased messages by partition. A partition that is gone has no result."""
 
     async def return_taken(self, consumer_group: str, grants: Sequence[PopGrant]) -> set[UUID]:
-        """Undo acks of pops where nothing has happened since; the partitions where that worked."""
+        """Undo acks of pops where nothing has happened since. Return the partitions undone."""
         ...
 
     async def pop_sm_release(
         self, releases: Sequence[LeaseRelease], *, lock_timeout_ms: int
     ) -> None:
-        """End leases before their time."""
+        """End leases before they expire."""
 
     async def ack_messages(
         self, items: Sequence[AckItem], *, lock_timeout_ms: int
     ) -> list[AckResult]:
-        """Settle messages; one result per item, in order."""
+        """Ack messages. Return one result per item, in order."""
 
     async def ack_completed(
         self, leases: Sequence[CompletedLease], *, lock_timeout_ms: int
     ) -> list[AckResult | list[AckResult]]:
-        """Settle completed messages of leases, none of which stands twice.
+        """Ack completed messages of distinct leases.
 
-        One element per lease, in order: the result that all its messages have, or one for each.
+        Return one element per lease, in order: one result for all its messages, or one for each.
         """
 
     async def renew_leases(
         self, lease_ids: Sequence[UUID], seconds: Sequence[int], *, lock_timeout_ms: int
     ) -> list[Renewal]:
-        """Extend live leases; one result each, in order."""
+        """Extend live leases. Return one result each, in order."""
 
     async def commit_transaction(
         self,
@@ -132,7 +132,7 @@ class MessageStore(Protocol):
         queue_max: int,
         lock_timeout_ms: int,
     ) -> TransactionOutcome:
-        """Push and ack in one transaction, unless that was done before."""
+        """Push and ack in one transaction, unless it was committed before."""
 
 
 class OperationStore(Protocol):
@@ -141,10 +141,10 @@ class OperationStore(Protocol):
     async def claim(
         self, worker: str, token: UUID, *, partitions_max: int, items_max: int
     ) -> Sequence[ClaimedOperation]:
-        """Take operations to run, in the order of each partition."""
+        """Claim operations to run, in the order of each partition."""
 
     async def run(self, ids: Sequence[UUID], token: UUID, *, lock_timeout_ms: int) -> int:
-        """Store what they push and complete them, all or none; the number of messages."""
+        """Store the messages of all operations or none. Return the number of messages."""
 
     async def release(
         self,
@@ -156,14 +156,14 @@ class OperationStore(Protocol):
         is_counted: bool = False,
         delay_ms: int = 0,
     ) -> None:
-        """Give back what was not run, noting what is wrong with one of them."""
+        """Release operations that were not run. Note the error of one of them."""
 
     async def count_waiting(self) -> WaitingOperations:
-        """Return how many there are to run."""
+        """Return how many operations wait."""
 
 
 class KeptPush(Protocol):
-    """A push request that was kept on disk; no items when it cannot be read."""
+    """A push request that was kept on disk. It has no items if it cannot be read."""
 
     @property
     def items(self) -> PushItems | None: ...
@@ -174,7 +174,7 @@ class KeptPush(Protocol):
 
     @property
     def accepted_ms(self) -> int:
-        """Unix time at which it was accepted; 0 if that is not known."""
+        """Return the Unix time at which it was accepted, or 0 if unknown."""
 
 
 class KeptPushes(Protocol):
@@ -192,7 +192,7 @@ class PushJournal(Protocol):
 
     @property
     def pending(self) -> int:
-        """Return requests that are not drained."""
+        """Return how many requests are not drained."""
 
     @property
     def is_closing(self) -> bool:
@@ -203,13 +203,13 @@ class PushJournal(Protocol):
         """Return whether a fault of the database keeps them from being drained."""
 
     async def append(self, items: PushItems) -> Sequence[str]:
-        """Keep a request. It is safe when this returns. The transaction ids of its items."""
+        """Store a request durably. Return the transaction ids of its items."""
 
     async def try_lead(self) -> bool:
-        """Become the one process that drains, if there is none."""
+        """Become the process that drains, unless another one is."""
 
     async def release_lead(self) -> None:
-        """Let another one drain."""
+        """Let another process drain."""
 
     async def read(self, *, records_max: int, bytes_max: int) -> KeptPushes:
         """Return the next requests to drain."""
@@ -221,4 +221,4 @@ class PushJournal(Protocol):
         """Announce to all processes that the drain is closing, is stuck, or neither."""
 
     async def set_aside(self, record: Any, reason: str) -> None:
-        """Keep a request that cannot be drained, apart from the others."""
+        """Set a request aside that cannot be drained."""

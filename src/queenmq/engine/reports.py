@@ -1,7 +1,7 @@
 """Reports on work that fails after its request was answered.
 
-What is stored as the reason is shown to operators over HTTP, where it must not name roles,
-constraints or tables. The log has those under the id that the reason ends with.
+Operators see the stored reason over HTTP, so it must not name roles, constraints or tables. The log
+has those, under the error id at the end of the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def report(error: Exception, what: str, facts: Mapping[str, object]) -> str:
-    """Return why `what` failed, as it may be shown. Log the rest, if there is more to it."""
+    """Return the public reason why `what` failed. Log the rest, if there is more."""
     if not is_confidential(error):
         return str(error)
     error_id = new_error_id()

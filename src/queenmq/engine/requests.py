@@ -39,16 +39,16 @@ class PartitionRef:
     namespace: str
     task: str
     is_encrypted: bool
-    #: What ids of its messages have in places 15 to 25.
+    #: Characters 15 to 25 of the ids of its messages.
     id_digits: str = ""
 
 
 class RequestKey(NamedTuple):
-    """By what a push request is recognised when it is sent again."""
+    """Recognises a push request that is sent again."""
 
-    #: Of the key that the caller gave, and of the caller.
+    #: Digest of the caller's key and of the caller.
     key: UUID
-    #: Of the request's body.
+    #: Digest of the request's body.
     digest: UUID
     #: The record of the spool that it was kept in.
     origin: UUID | None = None
@@ -70,7 +70,7 @@ class PushItems:
 
     @property
     def is_repeatable(self) -> bool:
-        """Return whether every item has an id, by which storing it twice is noticed."""
+        """Return whether every item has a transaction id, so that a repeat is noticed."""
         return self.transaction_ids is not None and None not in self.transaction_ids
 
 
@@ -83,9 +83,9 @@ class PushCall(NamedTuple):
     request_sizes: Sequence[int]
     #: Partitions whose items are queued as operations, whether or not others wait there.
     queued_ids: Collection[UUID] = ()
-    #: It was accepted before, so nothing is refused for want of room in its queue.
+    #: It was accepted before, so nothing is refused for lack of room in its queue.
     is_accepted: bool = False
-    #: No transaction id is looked for; NotUnique if one is stored already.
+    #: Skip the duplicate check. NotUnique is raised if an id is stored already.
     are_ids_new: bool = False
     #: The key of each request; None: no request has one. KeyKnown if one was used before.
     request_keys: Sequence[RequestKey | None] | None = None
@@ -100,7 +100,7 @@ class Pushed(NamedTuple):
 
 
 class KnownPush(NamedTuple):
-    """A push request that was made before, and what it was answered; see push_keys."""
+    """A push request that was made before, and its answer; see push_keys."""
 
     key: UUID
     digest: UUID
@@ -122,12 +122,12 @@ class PushOutcome(NamedTuple):
     outcomes: Sequence[ItemOutcome]
     #: Places in line, where an item waits as an operation.
     positions: Sequence[int | None] | None = None
-    #: The request was made before, and this is what it was answered then.
+    #: The request was made before, and this is its answer.
     is_repeat: bool = False
 
     @property
     def queued_ids(self) -> set[str]:
-        """Return the operations that wait."""
+        """Return the operations that wait, if any."""
         if self.positions is None:
             return set()
         pairs = zip(self.message_ids, self.positions, strict=True)
@@ -135,12 +135,12 @@ class PushOutcome(NamedTuple):
 
     @property
     def is_delayed(self) -> bool:
-        """Return whether some of it waits, because of load or an outage."""
+        """Return whether an item waits to be stored, because of load or an outage."""
         return self.positions is not None or ItemOutcome.SPOOLED in self.outcomes
 
 
 class ClaimedOperation(NamedTuple):
-    """A queued push that this broker is to run."""
+    """A queued push that this broker has claimed."""
 
     id: UUID
     partition_id: UUID
@@ -158,9 +158,9 @@ class ClaimedOperation(NamedTuple):
 
 
 class RemovedMessages(NamedTuple):
-    """The messages that one call of retention removed, by rule, and where the next one goes on."""
+    """The messages that one call of retention removed, by rule, and where the next continues."""
 
-    #: The partition after which to look; None: all of the queue were looked at.
+    #: The partition after which to continue; None: the whole queue is done.
     next_after: str | None
     retention: int
     completed: int
@@ -194,8 +194,8 @@ class Scope(NamedTuple):
         return PartitionKey(self.queue, self.partition)
 
     def covers(self, key: PartitionKey | str, namespace: str, task: str) -> bool:
-        """Return whether a pop here could get something of a partition, or of any partition of a
-        queue, of the queue that the scope is about or one with this namespace and task.
+        """Return whether a pop with this scope could get messages of a partition, or of any
+        partition of a queue with this name, namespace and task.
         """
         is_near = self.queue is not None or (
             self.namespace in (None, namespace) and self.task in (None, task)
@@ -244,10 +244,10 @@ class PopGrant(NamedTuple):
     outcome: PopOutcome
     lease_id: str | None
     has_more: bool | None
-    #: Of one that waits, the time until it is due; of one that is leased, when that ends, in Unix
+    #: If it waits, the time until it is due. If it is leased, when the lease ends, in Unix
     #: milliseconds.
     due_ms: float | None
-    #: What is leased or taken: after_seq < seq <= end_seq; and how often that was tried before.
+    #: The range of messages: after_seq < seq <= end_seq; and how often it was tried before.
     after_seq: int | None
     end_seq: int | None
     attempts: int | None
@@ -291,7 +291,7 @@ class News(NamedTuple):
 
 
 class OnwardAsk(NamedTuple):
-    """A queue to go on searching for a group, and the partition to go on after."""
+    """A queue to continue searching for a group, and the partition to continue after."""
 
     queue: str
     consumer_group: str
@@ -301,7 +301,7 @@ class OnwardAsk(NamedTuple):
 class Page(NamedTuple):
     """The next partitions of a queue in id order; see search_onwards.
 
-    One that is not filled says only that the end of the queue came first.
+    A page that is not full only says that the queue ended first.
     """
 
     is_filled: bool
@@ -313,7 +313,7 @@ class Page(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The messages of a lease that was read apart."""
+    """The messages of a lease that was read in a call of its own."""
 
     message_count: int
     #: The inside of a JSON array of messages.
@@ -358,7 +358,7 @@ class AckResult(NamedTuple):
 
 
 class LeaseRelease(NamedTuple):
-    """A lease to hand back; with pass_seq, because everything up to it has been deleted."""
+    """A lease to hand back. With `pass_seq`, everything up to it has been deleted."""
 
     partition_id: UUID
     consumer_group: str
@@ -373,15 +373,15 @@ class TransactionItems:
     pushes: PushItems
     acks: Sequence[AckItem]
     required_leases: Sequence[UUID]
-    #: Of everything above.
+    #: Digest of everything above.
     digest: UUID
-    #: Of the key that the caller gave, else the digest; None for one that may be meant twice.
+    #: Digest of the caller's key, else `digest`; None if a repeat may be intended.
     key: UUID | None
     is_key_derived: bool
 
     @property
     def seed(self) -> UUID | None:
-        """What ids that are made up for it begin from: the same whenever it is sent again."""
+        """Return the seed of generated ids: the same whenever the transaction is sent again."""
         return None if self.key is None else uuid5(self.key, str(self.digest))
 
 
@@ -392,7 +392,7 @@ class TransactionOutcome(NamedTuple):
     is_dlq: Sequence[bool]
     #: The ack's partition, where it can be popped again at once; empty for a repeat.
     freed: Sequence[PartitionKey | None]
-    #: It was committed before, and this is what it was answered then.
+    #: It was committed before, and this is its answer.
     is_repeat: bool = False
 
 

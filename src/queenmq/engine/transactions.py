@@ -1,8 +1,7 @@
-"""Transactions: pushes and acks that happen together or not at all. One database call each, never
-merged.
+"""Transactions: pushes and acks that happen together or not at all.
 
-A transaction whose rows another session holds waits in a lock queue, so that it keeps no slot from
-the others.
+Each is one database call and is never merged. A transaction whose rows another session holds waits
+in a lock queue, so that it occupies no slot.
 """
 
 from __future__ import annotations
@@ -107,10 +106,10 @@ class TransactionService:
         )
 
     def submit(self, items: TransactionItems) -> asyncio.Future[TransactionOutcome]:
-        """Commit all of it, or fail with nothing changed. What was committed before is not done
-        again, but answered as it was.
+        """Commit all of it, or fail with nothing changed.
 
-        There is no task of its own where all partitions that it pushes to are remembered.
+        A transaction that was committed before is not repeated, but gets the same answer. It needs
+        no task of its own if all partitions that it pushes to are remembered.
         """
         if self._waiting >= _WAITING_MAX:
             raise Overloaded(
@@ -155,7 +154,7 @@ class TransactionService:
         if pushed:
             partition_ids = await self._store.find_busy_partitions(pushed)
             if partition_ids:
-                # Pushes to these are queued, so nobody waits for them.
+                # Pushes to these are queued, so no request waits for them.
                 partition_ids -= await self._store.find_publishing(sorted(partition_ids))
             busy |= {(partition_id, _PUSHES) for partition_id in partition_ids}
         return busy
@@ -188,7 +187,7 @@ class TransactionService:
         if entry.attempts + 1 >= _ATTEMPTS_MAX:
             text = "a queue of this transaction is deleted again and again; try again"
             raise StorageUnavailable(text, public=text)
-        # PartitionBusy leaves it with its runner. Only one that is put back counts as retargeted.
+        # PartitionBusy leaves it with its runner. Only an entry that is put back is retargeted.
         refs = await self._catalogue.ensure(entry.items.pushes.keys)
         self._sealing.fit(entry.items.pushes, refs, seed=entry.items.seed)
         entry.attempts += 1

@@ -1,7 +1,7 @@
 """Writes what this process did in the last minute, rolls minutes up to hours, and forgets old ones.
 
-One small statement a minute and process. It is built from what requests have counted on their way,
-never from messages.
+One small statement a minute and process. It is built from counters of requests, never from
+messages.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from queenmq.errors import QueenError, StorageUnavailable
 from queenmq.ids import random_uuid
 
 _MINUTE_MS = 60_000
-#: Behind the end of a minute, so that what ends with it is in it.
+#: Delay after the end of a minute, so that calls that end with it are counted.
 _AFTER_MS = 200
-#: How often one of all brokers rolls up, and how many hours it looks back.
+#: How often one broker rolls up, and how many hours it looks back.
 _ROLL_UP_S = 300.0
 _HOURS = 3
 #: Rows removed by one statement.
@@ -37,10 +37,10 @@ class Source(Protocol):
     """The source of counts."""
 
     def take(self, at: datetime) -> Minute:
-        """Return what there is for this minute, and begin anew."""
+        """Return the counts of this minute and reset them."""
 
     def put_back(self, minute: Minute) -> None:
-        """Count a minute that could not be written with the next one."""
+        """Add a minute that could not be written to the next one."""
 
 
 class Store(Protocol):
@@ -75,9 +75,9 @@ class History:
         self._source = source
         self._keep_s = {1: minutes_keep_s, 60: hours_keep_s}
         self._writer = random_uuid()
-        #: Of the next minute to write.
+        #: Number of the next minute to write.
         self._number = 1
-        #: A minute that may be stored or not: it is sent again as it is, under the same number.
+        #: A minute that may have been stored. It is sent again unchanged, under the same number.
         self._in_doubt: Minute | None = None
 
     @property
@@ -94,7 +94,7 @@ class History:
                     pass
 
     async def finish(self) -> None:
-        """Write what the unfinished minute has, because the process ends."""
+        """Write the unfinished minute, because the process ends."""
         await self._record(unix_ms())
 
     async def _record(self, at_ms: int) -> None:

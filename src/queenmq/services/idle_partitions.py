@@ -1,7 +1,7 @@
 """Removes partitions that are empty and have been idle for long, a few at a time.
 
-One broker looks each time. A call holds up pushes that make partitions of the same queue for some
-milliseconds, and nothing else: a push to a partition that has just gone makes it anew.
+One broker runs each pass. A call only delays pushes that create partitions of the same queue, by
+some milliseconds. A push to a partition that was just removed creates it again.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from uuid import UUID
 
 from queenmq.metrics.registry import Registry
 
-#: Partitions that one call looks at, within about 10 ms.
+#: Partitions that one call checks, within about 10 ms.
 _PARTITIONS = 5_000
 #: Partitions that one call removes, within about 20 ms.
 _REMOVALS = 200
-#: Between two calls, so that pushes which make partitions get their turn.
+#: Pause between two calls, so that pushes which create partitions get their turn.
 _PAUSE_S = 0.01
-#: A queue that stays held this often is left for the next time.
+#: A queue that is held this often is left for the next pass.
 _TRIES = 20
 _HELD_PAUSE_S = 0.05
 
 
 class RemovedPartitions(NamedTuple):
-    """What one call has done, and where to go on."""
+    """The result of one call, and where to continue."""
 
     removed: int
     next_after: UUID | None
@@ -32,22 +32,22 @@ class RemovedPartitions(NamedTuple):
 
 
 class Store(Protocol):
-    """Where partitions are."""
+    """The store of partitions."""
 
     async def claim_partition_removal(self, pause_s: float) -> bool:
-        """Return whether it is ours to look: false if another broker has within that time."""
+        """Claim the next pass. Return False if another broker made one within that time."""
 
     async def list_queues_with_idle_rule(self) -> list[UUID]:
-        """Return the queues whose partitions may go."""
+        """Return the queues whose partitions may be removed."""
 
     async def remove_idle_partitions(
         self, queue_id: UUID, after: UUID, *, partitions_max: int, removals_max: int
     ) -> tuple[int, UUID | None, bool]:
-        """Look at some partitions of a queue, by id; return what RemovedPartitions has."""
+        """Remove idle partitions of a queue, in id order."""
 
 
 class IdlePartitions:
-    """Looks at all queues with a rule, again and again."""
+    """Removes idle partitions of all queues with a rule, periodically."""
 
     name = "idle-partitions"
 
@@ -62,7 +62,7 @@ class IdlePartitions:
         )
 
     async def run_once(self) -> None:
-        # A little less than the interval: whose turn it was last has it again a moment too early.
+        # A little less than the interval, because the last broker comes back slightly early.
         if not await self._store.claim_partition_removal(self.interval_s * 0.9):
             return
         for queue_id in await self._store.list_queues_with_idle_rule():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-#: Completed operations can be asked for, and committed transactions are recognised, this long.
+#: How long completed operations can be queried and committed transactions are recognised.
 _KEEP_S = 3_600
 #: A Spark batch that was not published within this time never will be.
 _KEEP_STAGED_S = 86_400
@@ -44,7 +44,7 @@ class TransactionSweeper(Protocol):
 
 
 class KeySweeper(Protocol):
-    """Where idempotency keys of pushes are."""
+    """The store of idempotency keys."""
 
     async def sweep_push_keys(self, *, older_than_s: int, limit: int) -> int: ...
 
@@ -68,7 +68,7 @@ class AuditSweeper(Protocol):
 
 
 class AccessSweep:
-    """Forgets sessions that are over, tokens that ended long ago, and old audit entries."""
+    """Removes ended sessions, tokens that ended long ago, and old audit entries."""
 
     name = "access-sweep"
     interval_s = 300.0
@@ -87,7 +87,7 @@ class AccessSweep:
 
 
 class LeaseSweep:
-    """Forgets the partitions of leases soon after they ended: there may be hundreds a second."""
+    """Removes the partitions of leases soon after they end. There may be hundreds a second."""
 
     name = "lease-sweep"
     interval_s = 15.0
@@ -102,7 +102,7 @@ class LeaseSweep:
 
 
 class KeySweep:
-    """Forgets idempotency keys of pushes: there may be thousands a second."""
+    """Removes old idempotency keys of pushes. There may be thousands a second."""
 
     name = "key-sweep"
     interval_s = 30.0
@@ -117,7 +117,7 @@ class KeySweep:
 
 
 class Janitor:
-    """Forgets operations and transactions that ended an hour ago, rows staged a day ago, old traces
+    """Removes operations and transactions that ended an hour ago, rows staged a day ago, old traces
     and history.
     """
 

@@ -1,7 +1,7 @@
-"""Removes the messages that the rules of their queues let go, a little at a time.
+"""Removes messages by the retention rules of their queues, a few at a time.
 
-One broker looks each time. What it removes in one call is locked for some milliseconds, and the
-pauses in between keep it from slowing pushes down.
+One broker runs each pass. Each call locks the messages it removes for some milliseconds, and the
+pauses in between keep it from slowing down pushes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from queenmq.engine.requests import RemovedMessages
 from queenmq.errors import PartitionBusy
 from queenmq.metrics.registry import Registry
 
-#: Partitions that one call looks at.
+#: Partitions that one call checks.
 _PARTITIONS = 500
 #: Messages that one call removes, within about 10 ms.
 _MESSAGES = 1_000
-#: At this rate pushes were measured to be as fast as without; several times that is possible.
+#: At this rate pushes measured as fast as without retention. Several times more is possible.
 _MESSAGES_PER_S = 20_000
 _PAUSE_S = 0.005
 #: Dead letters removed by one statement.
@@ -33,24 +33,25 @@ class Store(Protocol):
         """Claim the next pass. Return False if another broker made one within that time."""
 
     async def list_queues(self) -> list[UUID]:
-        """Return queues that have a rule."""
+        """Return the queues that have a rule."""
 
     async def remove_messages(
         self, queue_id: UUID, after: str, *, partitions_max: int, messages_max: int
     ) -> RemovedMessages:
-        """Look at some partitions of a queue, by name, after that one."""
+        """Remove messages from some partitions of a queue, by name, after that one."""
 
     async def remove_dead_letters(self, *, limit: int) -> int:
-        """Remove dead letters that are older than messages of their queue may be. Return how
-        many.
+        """Remove dead letters that are older than messages of their queue may be.
+
+        Return how many.
         """
 
     async def sweep_history(self, *, older_than_s: int) -> None:
-        """Forget what was removed long ago."""
+        """Remove old records of removals."""
 
 
 class Retention:
-    """Looks at all queues with a rule, again and again."""
+    """Applies the rules of all queues, periodically."""
 
     name = "retention"
 
@@ -67,14 +68,14 @@ class Retention:
         )
 
     async def run_once(self) -> None:
-        # A little less than the interval: whose turn it was last has it again a moment too early.
+        # A little less than the interval, because the last broker comes back slightly early.
         if not await self._store.claim_pass(self.interval_s * 0.9):
             return
         for queue_id in await self._store.list_queues():
             try:
                 await self._clean_queue(queue_id)
             except PartitionBusy:
-                # The other queues are not to wait for it.
+                # The other queues must not wait for it.
                 self._skipped.inc()
         while await self._store.remove_dead_letters(limit=_ROWS) == _ROWS:
             pass

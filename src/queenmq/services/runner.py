@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class Service(Protocol):
-    """Work that is done again and again. One run must be safe to repeat and to cut off."""
+    """Periodic work. A run must be safe to repeat and to cancel."""
 
     @property
     def name(self) -> str: ...
@@ -25,7 +25,7 @@ class Service(Protocol):
         """Return the pause before the next run."""
 
     async def run_once(self) -> None:
-        """Do what there is to do now."""
+        """Do one pass."""
 
 
 class Runner:
@@ -36,13 +36,13 @@ class Runner:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin all loops."""
+        """Start all loops."""
         self._tasks = [
             asyncio.create_task(_loop(service), name=service.name) for service in self._services
         ]
 
     async def stop(self) -> None:
-        """End all loops."""
+        """Stop all loops."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -58,6 +58,6 @@ async def _loop(service: Service) -> None:
             facts = {"event": "service_failed", "service": service.name}
             logger.warning("%s: %s", service.name, error, extra=facts)
         except Exception:
-            # A defect must be seen, and must not end the service for the life of the broker.
+            # Log a bug, but keep the service running.
             facts = {"event": "service_broke", "service": service.name}
             logger.exception("The service %s failed unexpectedly.", service.name, extra=facts)

@@ -1,4 +1,4 @@
-"""Keeps up with the switches that all brokers share."""
+"""Follows the switches that all brokers share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Refreshed(Protocol):
 
 
 class Switches:
-    """Learns once a second what was switched elsewhere."""
+    """Polls the switches once a second."""
 
     name = "switches"
     interval_s = 1.0
@@ -24,6 +24,6 @@ class Switches:
         self._state = state
 
     async def run_once(self) -> None:
-        # Without the database all stays as it is; that it is gone is said elsewhere, and once.
+        # During an outage the switches keep their state. The outage is logged elsewhere, once.
         with contextlib.suppress(StorageUnavailable):
             await self._state.refresh()

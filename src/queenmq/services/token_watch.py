@@ -15,7 +15,7 @@ class Refreshed(Protocol):
 
 
 class TokenWatch:
-    """Has every revocation known within about a second."""
+    """Applies every revocation within about a second."""
 
     name = "token-watch"
     interval_s = 1.0
@@ -24,6 +24,6 @@ class TokenWatch:
         self._gate = gate
 
     async def run_once(self) -> None:
-        # Without the database nothing can be revoked, and those who were let in stay in.
+        # During an outage nothing can be revoked, and known tokens stay valid.
         with contextlib.suppress(StorageUnavailable):
             await self._gate.refresh()

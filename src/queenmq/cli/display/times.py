@@ -51,8 +51,9 @@ def _iso(time: datetime) -> str:
 
 
 def when(time: str | None) -> str:
-    """Return a time of the server for people: how long ago, or how far ahead. JSON has it
-    exactly.
+    """Return a time of the server for people: how long ago, or how far ahead.
+
+    JSON has it exactly.
     """
     if not time:
         return ""

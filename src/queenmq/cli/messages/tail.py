@@ -144,8 +144,9 @@ class _Place:
             self._forget(name)
 
     def _forget(self, group: str) -> None:
-        """Delete the group twice. A pop that Ctrl-C cut off may still run on the server and create
-        it again.
+        """Delete the group twice.
+
+        A pop that Ctrl-C cut off may still run on the server and create it again.
         """
         from queenmq.client.errors import ClientError
 

@@ -160,8 +160,10 @@ def _run(loaded: settings.Settings, origins: dict[str, settings.Origin]) -> bool
 
 
 def _prepare(url: str, loaded: settings.Settings) -> BrokerOrders:
-    """Bring the schema up to date. An external database that cannot be reached is left for
-    later; one that refuses us needs a person, so the start stops.
+    """Bring the schema up to date.
+
+    An external database that cannot be reached is left for later; one that refuses us needs a
+    person, so the start stops.
     """
     from queenmq.server.orders import BrokerOrders, Missing
     from queenmq.storage.schema.migrator import migrate

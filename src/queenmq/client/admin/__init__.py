@@ -1,4 +1,4 @@
-"""Owns `queen.admin`: what operators and dashboards ask for.
+"""Owns `queen.admin`: the calls for operators and dashboards.
 
 Answers are the Structs of `queenmq.wire`: `queue.created_at` is `queue["createdAt"]`. A call
 about something that does not exist raises ResourceNotFound. One module per capability.
@@ -26,4 +26,4 @@ class Admin(
     OperatingCalls,
     AccessCalls,
 ):
-    """Questions and orders by the names of the official client."""
+    """Administrative calls, with the names of the official client."""

@@ -24,15 +24,15 @@ class AccessCalls(Caller):
         expires_in_days: int | None = None,
         subject: str | None = None,
     ) -> wire.NewToken:
-        """Make an API token; `token` of the answer is shown this once.
+        """Create an API token. Only this answer contains the `token`.
 
         Args:
-            name: By which people tell tokens apart.
+            name: A name for people to tell tokens apart.
             role: `read-only`, `read-write` or `admin`.
             queues: Patterns of the queues that it is limited to.
-            verbs: `push`, `pop` and `admin`, as far as it is limited to some.
-            expires_in_days: When it ends by itself.
-            subject: Who its messages come from; the name by default.
+            verbs: Those of `push`, `pop` and `admin` that it is limited to.
+            expires_in_days: When it expires.
+            subject: The producer of its messages; by default the name.
         """
         body = {
             "name": name,
@@ -53,7 +53,7 @@ class AccessCalls(Caller):
         return await self._get(wire.TokenList, "/api/v1/tokens", query)
 
     async def revoke_token(self, token_id: str) -> wire.TokenRevoked:
-        """End a token at once.
+        """Revoke a token at once.
 
         Args:
             token_id: Its id, as the list shows it.
@@ -69,5 +69,5 @@ class AccessCalls(Caller):
         return await self._get(wire.AuditLog, "/api/v1/audit", query)
 
     async def get_me(self) -> wire.Me:
-        """Say who the server takes this client for, and what it may do."""
+        """Return the identity and the rights of this client."""
         return await self._get(wire.Me, "/api/me")

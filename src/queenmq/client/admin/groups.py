@@ -18,7 +18,7 @@ class GroupCalls(Caller):
     """Lists, moves and deletes consumer groups."""
 
     async def list_consumer_groups(self) -> list[wire.ConsumerGroup]:
-        """List consumer groups with their lag, an element per group and queue."""
+        """List consumer groups with their lag, one element per group and queue."""
         return await self._get(list[wire.ConsumerGroup], "/api/v1/consumer-groups")
 
     async def get_consumer_group(self, name: str) -> dict[str, wire.GroupQueue]:
@@ -34,7 +34,7 @@ class GroupCalls(Caller):
         """List partitions in which a group is behind, worst first.
 
         Args:
-            min_lag_seconds: The age of the oldest message that counts as a lag.
+            min_lag_seconds: Only partitions whose oldest message is at least this old.
         """
         query = {"minLagSeconds": min_lag_seconds}
         path = "/api/v1/consumer-groups/lagging"
@@ -43,12 +43,12 @@ class GroupCalls(Caller):
     async def delete_consumer_group_for_queue(
         self, group: str, queue: str, delete_metadata: bool = True
     ) -> wire.GroupDeleted:
-        """Forget a group on one queue.
+        """Delete a group on one queue.
 
         Args:
             group: The consumer group.
             queue: The queue.
-            delete_metadata: Whether to forget where it starts as well.
+            delete_metadata: Whether to delete its start as well.
         """
         query = {"deleteMetadata": "true" if delete_metadata else "false"}
         return await self._delete(wire.GroupDeleted, _group_on(group, queue), query)
@@ -82,7 +82,7 @@ class GroupCalls(Caller):
     async def preview_seek(
         self, group: str, queue: str, **query: Unpack[SeekQuery]
     ) -> wire.SeekPreview:
-        """Count what a seek would bring again and what it would skip; nothing is moved.
+        """Count the messages that a seek would redeliver or skip, without moving anything.
 
         Args:
             group: The consumer group.
@@ -92,7 +92,7 @@ class GroupCalls(Caller):
         return await self._get(wire.SeekPreview, _group_on(group, queue, "/seek-preview"), query)
 
     async def release_lease(self, group: str, queue: str, partition: str) -> wire.LeaseEnded:
-        """End the lease of a group in one partition, so that its messages can be had again.
+        """End the lease of a group in one partition, so that its messages can be popped again.
 
         Args:
             group: The consumer group.
@@ -103,7 +103,7 @@ class GroupCalls(Caller):
         return await self._post(wire.LeaseEnded, path, {})
 
     async def pause_consumer_group(self, group: str) -> wire.GroupPaused:
-        """Hand out nothing to a group, on all queues and brokers, until it is resumed.
+        """Pause a group on all queues and brokers, until it is resumed.
 
         Args:
             group: The consumer group.

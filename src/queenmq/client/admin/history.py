@@ -1,4 +1,4 @@
-"""Calls about what brokers did, by minute and hour."""
+"""Calls about the history of brokers, by minute and hour."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HistoryCalls(Caller):
         return await self._get(wire.SystemMetrics, "/api/v1/analytics/system-metrics", query)
 
     async def get_worker_metrics(self, **query: Unpack[WorkerQuery]) -> wire.WorkerMetrics:
-        """Show what all workers did, step by step and added up.
+        """Show the work of all workers, step by step and in total.
 
         Args:
             query: `from_`, `to`, `hostname`, `workerId`.
@@ -40,7 +40,7 @@ class HistoryCalls(Caller):
         return await self._get(list[wire.QueueLagPoint], path, query)
 
     async def get_queue_ops(self, **query: Unpack[QueueHistoryQuery]) -> wire.QueueOps:
-        """Show what was done, by queue and step.
+        """Show the work by queue and step.
 
         Args:
             query: `queue`, `from_`, `to`, `limit`.
@@ -56,5 +56,5 @@ class HistoryCalls(Caller):
         return await self._get(wire.ParkedPops, "/api/v1/analytics/queue-parked-replicas", query)
 
     async def get_postgres_stats(self) -> wire.PostgresStats:
-        """Show how PostgreSQL is doing."""
+        """Show the state of PostgreSQL."""
         return await self._get(wire.PostgresStats, "/api/v1/analytics/postgres-stats")

@@ -58,12 +58,12 @@ class MessageCalls(Caller):
     async def move_message_to_dlq(
         self, partition_id: str, transaction_id: str, error: str | None = None
     ) -> wire.MessageDeadLettered:
-        """Take a message out of its partition, to the dead letters of groups that need it.
+        """Move a message to the dead letters of all groups that have not passed it.
 
         Args:
             partition_id: The message's partition.
             transaction_id: The message's name there.
-            error: Why; kept with the dead letters.
+            error: The reason, kept with the dead letters.
         """
         path = _message(partition_id, transaction_id, "/dlq")
         return await self._post(wire.MessageDeadLettered, path, {"error": error} if error else {})
@@ -96,14 +96,14 @@ class MessageCalls(Caller):
         error: str | None = None,
         limit: int | None = None,
     ) -> wire.DeadLettersRetried:
-        """Push dead letters again; repeat while `remaining` is true and `pushed` is not 0.
+        """Push dead letters again. Repeat while `remaining` is true and `pushed` is not 0.
 
         Args:
-            queue: Only letters of this queue.
-            group: Only letters of this consumer group.
-            partition: Only letters of this partition.
-            older_than_seconds: Only letters that died longer ago than this.
-            error: Only letters whose error begins with this.
+            queue: Only dead letters of this queue.
+            group: Only dead letters of this consumer group.
+            partition: Only dead letters of this partition.
+            older_than_seconds: Only dead letters older than this.
+            error: Only dead letters whose error begins with this.
             limit: At most this many.
         """
         body = _dead_letter_query(queue, group, partition, older_than_seconds, error, limit)
@@ -119,14 +119,14 @@ class MessageCalls(Caller):
         error: str | None = None,
         limit: int | None = None,
     ) -> wire.DeadLettersPurged:
-        """Forget dead letters; repeat while `remaining` is true.
+        """Delete dead letters. Repeat while `remaining` is true.
 
         Args:
-            queue: Only letters of this queue.
-            group: Only letters of this consumer group.
-            partition: Only letters of this partition.
-            older_than_seconds: Only letters that died longer ago than this.
-            error: Only letters whose error begins with this.
+            queue: Only dead letters of this queue.
+            group: Only dead letters of this consumer group.
+            partition: Only dead letters of this partition.
+            older_than_seconds: Only dead letters older than this.
+            error: Only dead letters whose error begins with this.
             limit: At most this many.
         """
         query = _dead_letter_query(queue, group, partition, older_than_seconds, error, limit)

@@ -14,7 +14,7 @@ class OperatingCalls(Caller):
     """Watches and steers a broker."""
 
     async def extend_lease(self, lease_id: str, *, seconds: int = 60) -> wire.LeaseExtended:
-        """Extend a live lease; raise ResourceNotFound for one that is not live any more.
+        """Extend a live lease. Raises ResourceNotFound if it is no longer live.
 
         Args:
             lease_id: The lease.
@@ -24,28 +24,28 @@ class OperatingCalls(Caller):
         return await self._post(wire.LeaseExtended, path, {"seconds": seconds})
 
     async def run_transaction(self, body: dict[str, Any]) -> wire.TransactionAnswer:
-        """Run a transaction as it is written; `success` says whether it was committed.
+        """Run a transaction given as a request body. `success` says whether it was committed.
 
         Args:
-            body: What `POST /api/v1/transaction` takes.
+            body: The body of `POST /api/v1/transaction`.
         """
         return await self._post(wire.TransactionAnswer, "/api/v1/transaction", body)
 
     async def health(self) -> wire.Health:
-        """Show what a broker can do, and why not more; raise ServerBusy if it is not well."""
+        """Show what a broker can do now. Raises ServerBusy if it is unhealthy."""
         return await self._get(wire.Health, "/health")
 
     async def metrics(self) -> wire.Metrics:
-        """Show what the broker has done and uses."""
+        """Show the work and the resource use of the broker."""
         return await self._get(wire.Metrics, "/metrics")
 
     async def get_series(self) -> str:
-        """Return the broker's series as Prometheus reads them."""
+        """Return the broker's metrics in Prometheus format."""
         answer = await self._transport.request("GET", "/metrics/prometheus")
         return answer.body.decode()
 
     async def get_shared_state(self) -> wire.BrokerMemory:
-        """Show what the broker remembers of what all brokers share."""
+        """Show the broker's view of the state that all brokers share."""
         return await self._get(wire.BrokerMemory, "/api/v1/system/shared-state")
 
     async def get_maintenance_mode(self) -> wire.MaintenanceState:
@@ -53,7 +53,7 @@ class OperatingCalls(Caller):
         return await self._get(wire.MaintenanceState, "/api/v1/system/maintenance")
 
     async def set_maintenance_mode(self, enabled: bool) -> wire.MaintenanceSwitched:
-        """Have all brokers keep pushes on disk, or store them again.
+        """Make all brokers keep pushes on disk, or store them again.
 
         Args:
             enabled: Whether to keep them on disk.
@@ -83,7 +83,7 @@ class OperatingCalls(Caller):
         return await self._get(wire.OperationList, "/api/v1/operations", query)
 
     async def get_operation(self, operation_id: str) -> wire.Operation:
-        """Show one operation, with a result per item once it is completed.
+        """Show an operation, with one result per item once it is completed.
 
         Args:
             operation_id: Its id, as a push result names it.
@@ -91,11 +91,11 @@ class OperatingCalls(Caller):
         return await self._get(wire.Operation, f"/api/v1/operations/{quote_name(operation_id)}")
 
     async def get_operation_stats(self) -> wire.OperationStats:
-        """Show how many operations wait, how old they are and how fast they are run."""
+        """Show how many operations wait, their age and how fast they run."""
         return await self._get(wire.OperationStats, "/api/v1/operations/stats")
 
     async def retry_operation(self, operation_id: str) -> wire.OperationDecided:
-        """Let a failed operation run again.
+        """Retry a failed operation.
 
         Args:
             operation_id: Its id.

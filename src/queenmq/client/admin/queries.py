@@ -1,6 +1,6 @@
 """Owns the query parameters of `queen.admin` and `queen.pipeline`, as keyword arguments.
 
-Names are those of the wire. `from` is a word of Python, so it is `from_` here.
+Names are those of the wire. `from` is a keyword of Python, so it is `from_` here.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import TypedDict
 
 
 class PageQuery(TypedDict, total=False):
-    """Which part of a list.
+    """Selects a part of a list.
 
-    limit: Most elements of the answer.
-    offset: How many to leave out first.
+    limit: At most this many elements.
+    offset: How many elements to skip.
     """
 
     limit: int | None
@@ -20,7 +20,7 @@ class PageQuery(TypedDict, total=False):
 
 
 class SpanQuery(TypedDict, total=False):
-    """Which span of time, in ISO 8601.
+    """Selects a span of time, in ISO 8601.
 
     from_: Its start.
     to: Its end, by default now.
@@ -31,16 +31,16 @@ class SpanQuery(TypedDict, total=False):
 
 
 class QueueQuery(PageQuery, total=False):
-    """Which queues.
+    """Selects queues.
 
-    search: A part of their names, in any case.
+    search: A part of their names, ignoring case.
     """
 
     search: str | None
 
 
 class PartitionQuery(PageQuery, total=False):
-    """Which partitions.
+    """Selects partitions.
 
     queue: Only partitions of this queue.
     """
@@ -49,7 +49,7 @@ class PartitionQuery(PageQuery, total=False):
 
 
 class QueuePartitionQuery(PageQuery, total=False):
-    """Which partitions of a queue, and in which order.
+    """Selects and sorts partitions of a queue.
 
     search: A part of their names.
     sort: `name`, `depth` (most messages first) or `newest` (last pushed to first).
@@ -64,10 +64,10 @@ class QueuePartitionQuery(PageQuery, total=False):
 class SeekQuery(TypedDict, total=False):
     """The target of a seek.
 
-    toEnd: Behind the newest message.
-    timestamp: Behind the last message of this time, in ISO 8601.
+    toEnd: After the newest message.
+    timestamp: After the last message of this time, in ISO 8601.
     partition: Only this partition.
-    seq: The message that would come next; needs `partition`.
+    seq: The next message to deliver; needs `partition`.
     """
 
     toEnd: bool | None
@@ -77,7 +77,7 @@ class SeekQuery(TypedDict, total=False):
 
 
 class ScopeQuery(PageQuery, total=False):
-    """Queues of which namespace and task.
+    """Selects queues by namespace and task.
 
     namespace: Only queues of this namespace.
     task: Only queues of this task.
@@ -88,7 +88,7 @@ class ScopeQuery(PageQuery, total=False):
 
 
 class StatusQuery(SpanQuery, total=False):
-    """Queues to count, and when.
+    """Selects queues to count, and a span of time.
 
     queue: Only this queue.
     namespace: Only queues of this namespace.
@@ -101,7 +101,7 @@ class StatusQuery(SpanQuery, total=False):
 
 
 class AnalyticsQuery(StatusQuery, total=False):
-    """Queues to count, when, and how finely.
+    """Selects queues to count, a span of time and a step.
 
     interval: `minute`, `hour` or `day`.
     """
@@ -110,7 +110,7 @@ class AnalyticsQuery(StatusQuery, total=False):
 
 
 class ParkedQuery(SpanQuery, total=False):
-    """Waiting pops of which queue, and when.
+    """Selects waiting pops by queue and time.
 
     queue: Only pops of this queue.
     """
@@ -119,17 +119,17 @@ class ParkedQuery(SpanQuery, total=False):
 
 
 class QueueHistoryQuery(ParkedQuery, total=False):
-    """Whose history, and when.
+    """Selects the history of queues.
 
     queue: Only this queue.
-    limit: Most queues of the answer, the busiest first.
+    limit: At most this many queues, the busiest first.
     """
 
     limit: int | None
 
 
 class WorkerQuery(SpanQuery, total=False):
-    """Which workers, and when.
+    """Selects workers and a span of time.
 
     hostname: Only workers of this host.
     workerId: Only workers of this number.
@@ -140,15 +140,15 @@ class WorkerQuery(SpanQuery, total=False):
 
 
 class MessageQuery(PageQuery, SpanQuery, total=False):
-    """Which messages.
+    """Selects messages.
 
     queue: Only messages of this queue.
     partition: Only messages of this partition; needs `queue`.
     ns: Only messages of queues of this namespace.
     task: Only messages of queues of this task.
     status: `pending`, `processing`, `completed` or `dead_letter`.
-    transactionId: Only messages of this name.
-    text: Only messages whose payload holds this text.
+    transactionId: Only messages with this transaction id.
+    text: Only messages whose payload contains this text.
     """
 
     queue: str | None
@@ -161,12 +161,12 @@ class MessageQuery(PageQuery, SpanQuery, total=False):
 
 
 class DeadLetterFilter(PageQuery, SpanQuery, total=False):
-    """Which dead letters.
+    """Selects dead letters.
 
-    queue: Only letters of this queue.
-    consumerGroup: Only letters of this group.
-    partition: Only letters of this partition.
-    error: Only letters whose error begins with this.
+    queue: Only dead letters of this queue.
+    consumerGroup: Only dead letters of this group.
+    partition: Only dead letters of this partition.
+    error: Only dead letters whose error begins with this.
     """
 
     queue: str | None
@@ -176,10 +176,10 @@ class DeadLetterFilter(PageQuery, SpanQuery, total=False):
 
 
 class DeadLetterErrorQuery(TypedDict, total=False):
-    """Whose dead letters.
+    """Selects dead letters to count.
 
-    queue: Only letters of this queue.
-    consumerGroup: Only letters of this group.
+    queue: Only dead letters of this queue.
+    consumerGroup: Only dead letters of this group.
     """
 
     queue: str | None
@@ -187,7 +187,7 @@ class DeadLetterErrorQuery(TypedDict, total=False):
 
 
 class OperationQuery(PageQuery, total=False):
-    """Which operations.
+    """Selects operations.
 
     status: `pending`, `processing`, `completed`, `failed` or `discarded`.
     queue: Only operations of this queue.
@@ -198,7 +198,7 @@ class OperationQuery(PageQuery, total=False):
 
 
 class PipelineQuery(PageQuery, SpanQuery, total=False):
-    """Which rows of a table.
+    """Selects rows of a table.
 
     run: The id of a run, by default the newest.
     queue: Only rows of this queue.
@@ -211,19 +211,19 @@ class PipelineQuery(PageQuery, SpanQuery, total=False):
 
 
 class TokenQuery(PageQuery, total=False):
-    """Which tokens.
+    """Selects tokens.
 
-    sessions: Whether logins of people are listed as well.
+    sessions: Whether to list browser sessions as well.
     """
 
     sessions: bool | None
 
 
 class AuditQuery(SpanQuery, PageQuery, total=False):
-    """Which administrative actions.
+    """Selects administrative actions.
 
     who: Only those of this subject.
-    action: Only those of this name, as `queue.delete`.
+    action: Only those of this name, such as `queue.delete`.
     """
 
     who: str | None

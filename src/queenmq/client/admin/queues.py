@@ -14,7 +14,7 @@ class QueueCalls(Caller):
     """Lists, shows, clears and deletes queues and partitions."""
 
     async def get_overview(self) -> wire.Overview:
-        """Add up everything: queues, messages, lags, rates."""
+        """Return the totals of queues, messages, lags and rates."""
         return await self._get(wire.Overview, "/api/v1/resources/overview")
 
     async def get_namespaces(self) -> wire.NamespaceList:
@@ -52,7 +52,7 @@ class QueueCalls(Caller):
     async def get_queue_partitions(
         self, queue: str, **query: Unpack[QueuePartitionQuery]
     ) -> wire.QueuePartitions:
-        """List the partitions of a queue with their groups in short.
+        """List the partitions of a queue with a summary of their groups.
 
         Args:
             queue: The queue.
@@ -73,7 +73,7 @@ class QueueCalls(Caller):
         return await self._get(wire.PartitionDetail, path)
 
     async def clear_queue(self, name: str, partition: str | None = None) -> wire.QueueCleared:
-        """Drop all messages of a queue, or of one partition.
+        """Delete all messages of a queue, or of one partition.
 
         Args:
             name: The queue.
@@ -83,7 +83,7 @@ class QueueCalls(Caller):
         return await self._delete(wire.QueueCleared, path, {"partition": partition})
 
     async def delete_partition(self, queue: str, partition: str) -> wire.PartitionDeleted:
-        """Delete a partition with its messages; raise ResourceNotFound if there is none.
+        """Delete a partition with its messages. Raises ResourceNotFound if there is none.
 
         Args:
             queue: The queue.

@@ -11,12 +11,12 @@ from queenmq.client.calls import quote_name
 
 
 class StatusCalls(Caller):
-    """Counts what queues hold, and says why a group does not move on."""
+    """Shows counts of queues, and explains why a group does not move on."""
 
     async def why(
         self, queue: str, *, partition: str | None = None, group: str | None = None
     ) -> wire.Diagnosis:
-        """Say why a queue, or one partition of it, does not move for a group.
+        """Explain why a queue, or one partition of it, does not move for a group.
 
         Args:
             queue: The queue.
@@ -54,7 +54,7 @@ class StatusCalls(Caller):
     async def get_queue_messages(
         self, name: str, **query: Unpack[PageQuery]
     ) -> list[wire.MessageHead]:
-        """List the newest messages of a queue, in short.
+        """List the newest messages of a queue, without payloads.
 
         Args:
             name: The queue.
@@ -64,7 +64,7 @@ class StatusCalls(Caller):
         return await self._get(list[wire.MessageHead], path, query)
 
     async def get_buffers(self) -> wire.Buffers:
-        """Show what the broker that answers keeps on its disk."""
+        """Show the spool of the broker that answers."""
         return await self._get(wire.Buffers, "/api/v1/status/buffers")
 
     async def get_analytics(self, **query: Unpack[AnalyticsQuery]) -> wire.Analytics:
@@ -76,5 +76,5 @@ class StatusCalls(Caller):
         return await self._get(wire.Analytics, "/api/v1/status/analytics", query)
 
     async def refresh_consumer_stats(self) -> wire.StatsRefreshed:
-        """Compute the overview anew."""
+        """Compute the overview again."""
         return await self._post(wire.StatsRefreshed, "/api/v1/stats/refresh", {})

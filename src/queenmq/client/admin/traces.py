@@ -24,12 +24,12 @@ class TraceCalls(Caller):
         event_type: str = "info",
         group: str | None = None,
     ) -> wire.TraceAdded:
-        """Record something about a message; `message.trace` does it for one in hand.
+        """Record a trace of a message. For a popped one, use `message.trace`.
 
         Args:
             partition_id: The message's partition.
             transaction_id: The message's name there.
-            data: What to record: anything that JSON can hold, up to 64 KiB.
+            data: Any JSON value, up to 64 KiB.
             names: Names to find it by.
             event_type: A word for its kind.
             group: The consumer group that records it.

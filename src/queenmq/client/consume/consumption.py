@@ -100,8 +100,10 @@ class Consumption:
         return self
 
     def stop(self) -> asyncio.Future[None]:
-        """Take nothing new. Await the result to wait until what is in hand is finished; inside a
-        handler, which is in hand itself, and for a loop, that comes back at once.
+        """Take nothing new.
+
+        Await the result to wait until what is in hand is finished; inside a handler, which is in
+        hand itself, and for a loop, that comes back at once.
         """
         consumer = self._consumer
         if consumer is not None:

@@ -85,8 +85,9 @@ class BatchProgress:
 
 
 class Budget:
-    """The number of messages that a consumer may still take, shared by its workers. None: any
-    number.
+    """The number of messages that a consumer may still take, shared by its workers.
+
+    None: any number.
     """
 
     def __init__(self, limit: int | None) -> None:

@@ -108,8 +108,9 @@ class _Connection(asyncio.Protocol):
         self._timer = self._loop.call_at(self._deadline, self._check_deadline)
 
     def _check_deadline(self) -> None:
-        """Check the deadline. One timer serves many requests, because one each would cost as much
-        as parsing an answer.
+        """Check the deadline.
+
+        One timer serves many requests, because one each would cost as much as parsing an answer.
         """
         self._timer = None
         if self._answer is None:

@@ -42,14 +42,14 @@ class AckEntry:
         self.attempts = 0
         self.future = future
         self.keys: set[Pair] = {(one.partition_id, one.consumer_group) for one in acks}
-        #: Empty for a request that says more than that messages are completed.
+        #: Empty unless the request only completes messages of leases.
         self.leases: list[CompletedLease] = [one for one in acks if isinstance(one, CompletedLease)]
         self._items = [one for one in acks if isinstance(one, AckItem)]
         self.weight = len(self._items) + sum(one.messages for one in self.leases)
 
     @property
     def items(self) -> Sequence[AckItem]:
-        """The messages one by one, in request order."""
+        """Return the messages one by one, in request order."""
         return self._items or list(list_items(self.leases))
 
     def answer(self, results: list[AckResult]) -> None:
@@ -78,10 +78,10 @@ def list_items(leases: Sequence[CompletedLease]) -> Iterator[AckItem]:
 
 
 def split_completed(batch: Sequence[AckEntry]) -> tuple[list[AckEntry], list[AckEntry]]:
-    """Requests that only complete messages of leases, and all others.
+    """Split off the requests that only complete messages of leases.
 
-    Acks of one cursor are judged together, so a request goes with the others if it shares a cursor
-    with one of them.
+    Acks of one cursor must be in one call. A request that shares a cursor with one of the other
+    requests therefore goes with those.
     """
     others = [entry for entry in batch if not entry.leases]
     if not others:
@@ -95,7 +95,7 @@ def split_completed(batch: Sequence[AckEntry]) -> tuple[list[AckEntry], list[Ack
 
 
 class CompletedCall:
-    """Completed leases of several requests, those of one lease as one."""
+    """Return the completed leases of several requests, merged by lease."""
 
     def __init__(self, entries: Sequence[AckEntry]) -> None:
         self._entries = entries

@@ -1,8 +1,8 @@
 """Leases between pop and ack: extended while a consumer works, handed back when no caller wants
 them.
 
-Requests of many callers are joined into few calls. One whose cursor another session holds waits in
-a lock queue, so that it takes no connection from the others.
+Requests of many callers share few calls. A request whose cursor another session holds waits in a
+lock queue, so that it occupies no connection.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class LeaseService:
         return entry.future
 
     async def release(self, releases: Sequence[LeaseRelease]) -> None:
-        """End leases before their time."""
+        """End leases before they expire."""
         if releases:
             entry = ReleaseEntry(releases, wait_ms=self._wait_ms)
             self._releases.add(entry)

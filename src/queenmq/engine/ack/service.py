@@ -63,7 +63,7 @@ class AckService:
     def ack(
         self, acks: Sequence[AckItem] | Sequence[CompletedLease]
     ) -> asyncio.Future[list[AckResult]]:
-        """Settle the messages of one request. The future has one result per message, in order."""
+        """Ack the messages of one request. The future has one result per message, in order."""
         future: asyncio.Future[list[AckResult]] = asyncio.get_running_loop().create_future()
         if not acks:
             future.set_result([])
@@ -82,9 +82,9 @@ class AckService:
         await self._calls.drain()
 
     async def _ack_batch(self, batch: list[AckEntry], lock_timeout_ms: int) -> None:
-        """Answer the requests of a batch with a call for each kind of them.
+        """Answer the requests of a batch, with one call per kind of request.
 
-        Raises PartitionBusy only; what is not answered then has not been acked.
+        Raises PartitionBusy only. Requests without an answer then have not been acked.
         """
         completed, others = split_completed(batch)
         for entries, ack in ((completed, self._ack_leases), (others, self._ack_items)):
@@ -126,7 +126,7 @@ class AckService:
                 await self._ack_batch([entry], lock_timeout_ms)
 
     def _notify_freed(self, ack: AckItem | CompletedLease, results: Sequence[AckResult]) -> None:
-        """Tell that a partition can be popped again, if one of the results says so."""
+        """Report that a partition can be popped again, if one of the results says so."""
         for result in results:
             if result.lease_released and result.has_more and result.queue_name is not None:
                 key = PartitionKey(result.queue_name, result.partition_name or "")

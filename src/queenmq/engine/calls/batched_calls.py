@@ -1,8 +1,8 @@
 """Merged calls that wait only briefly for row locks of other sessions.
 
-A call that meets a held row fails as a whole. Then the held rows are looked for once, also those of
-waiting requests. The requests that need them move to lock queues, where they wait apart, and all
-others go on.
+A call that meets a held row fails as a whole. Then the broker asks once which rows are held,
+including those of waiting requests. The requests that need them move to lock queues, and all others
+go on.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from queenmq.engine.calls.pace import CallPace
 from queenmq.errors import PartitionBusy, QueenError
 from queenmq.metrics.registry import Registry
 
-#: A request whose calls fail this often although none of its rows is found held waits apart, too:
-#: locks other than row locks cannot be looked for.
+#: A request whose calls fail this often, although no row of it is found held, also moves:
+#: the search only sees row locks.
 _DIVERTS_MAX = 2
-#: Keys of waiting requests that are looked at together with those of the call that failed.
+#: Keys of waiting requests that are checked together with those of the failed call.
 _LOOK_MAX = 1_000
 
 
 class BatchedCalls(Generic[L]):
     """One kind of call, with lock queues for the requests that another session holds up.
 
-    `run` makes one call with this lock wait and answers its requests. It raises PartitionBusy only,
-    and what is not answered then has not been done. A request waits `wait_ms` at most. `find_busy`
-    returns those of the keys whose row another transaction holds. `run_held` and `find_held` are
-    their counterparts for lock queues, if there is another way for some held rows than to wait.
+    `run` makes one call with this lock wait and answers its requests. It raises PartitionBusy only.
+    Requests without an answer then have not been carried out. A request waits `wait_ms` at most.
+    `find_busy` returns those of the keys whose row another transaction holds. `run_held` and
+    `find_held` are their counterparts for lock queues, for held rows that need not be waited for.
     With a `pace`, the number of calls in flight follows it; `calls_max` is for lock queues then.
     """
 
@@ -76,22 +76,23 @@ class BatchedCalls(Generic[L]):
 
     @property
     def first(self) -> L | None:
-        """Return the request that has waited longest for a call. Lanes wait for others, not for
-        us.
+        """Return the request that has waited longest for a call.
+
+        Requests in lock queues wait for other sessions and do not count.
         """
         return self._dispatcher.first
 
     def add(self, entry: L) -> None:
-        """Take a request in; requests for one key go out in this order."""
+        """Queue a request. Requests for one key are sent in this order."""
         if not self._lock_queues.join(entry):
             self._dispatcher.add(entry)
 
     def put_back(self, entries: Iterable[L]) -> None:
-        """Make the call for these again, before all others."""
+        """Retry these requests before all others."""
         self._dispatcher.put_back(entries)
 
     def take_waiting(self) -> list[L]:
-        """Remove and return everything that waits for a call."""
+        """Remove and return all requests that wait for a call."""
         return self._dispatcher.take_waiting()
 
     async def drain(self) -> None:
@@ -120,8 +121,9 @@ class BatchedCalls(Generic[L]):
             self._dispatcher.set_calls_max(self._pace.limit)
 
     async def _divert(self, entries: list[L]) -> None:
-        """Move the requests of held rows to lock queues. All others go again, ahead of later
-        ones.
+        """Move the requests of held rows to lock queues.
+
+        All others go again, ahead of later ones.
         """
         try:
             keys = self._dispatcher.waiting_keys(keys_max=_LOOK_MAX)
@@ -135,7 +137,7 @@ class BatchedCalls(Generic[L]):
             held = entry.keys & busy
             if not held:
                 entry.diverts += 1
-                # Alone in its call, it must be the one that is held up.
+                # It was alone in its call, so its row must be the held one.
                 if len(entries) > 1 and entry.diverts < _DIVERTS_MAX:
                     free.append(entry)
                     continue

@@ -1,7 +1,7 @@
-"""Which waiting requests go into the next database call. Pure: no clock, no I/O.
+"""Decides which waiting requests go into the next database call. Pure: no clock, no I/O.
 
-Natural batching: a call leaves as soon as one of the few call slots is free and takes everything
-that has gathered meanwhile. Two calls in flight never share a key (a partition, or a partition and
+Natural batching: a call leaves as soon as one of the few call slots is free and takes every request
+that has gathered by then. Two calls in flight never share a key (a partition, or a partition and
 group), so they never wait for each other's row locks, and requests for one key go out in arrival
 order.
 """
@@ -55,7 +55,7 @@ class Batcher(Generic[E]):
 
     @property
     def outstanding(self) -> int:
-        """How many requests wait or are in calls."""
+        """Return how many requests wait or are in calls."""
         return len(self._waiting) + self._taken_count
 
     def add(self, entry: E) -> None:
@@ -63,13 +63,11 @@ class Batcher(Generic[E]):
         self._waiting.append(entry)
 
     def put_back(self, entries: Iterable[E]) -> None:
-        """Put requests back whose call has to be made again, ahead of all others."""
+        """Put requests back, ahead of all others, because their call must be repeated."""
         self._waiting.extendleft(reversed(list(entries)))
 
     def waiting_keys(self, *, keys_max: int) -> set[Hashable]:
-        """Return the keys of waiting requests, those of calls in flight aside; about so many at
-        most.
-        """
+        """Return about this many keys of waiting requests, without those of calls in flight."""
         keys: set[Hashable] = set()
         for entry in self._waiting:
             keys.update(entry.keys)
@@ -78,17 +76,16 @@ class Batcher(Generic[E]):
         return keys - self._busy_keys
 
     def take_waiting(self) -> list[E]:
-        """Remove and return everything that waits."""
+        """Remove and return all waiting requests."""
         waiting = list(self._waiting)
         self._waiting.clear()
         return waiting
 
     def take(self) -> list[E]:
-        """Return the requests of the next call; empty when no slot is free or everything has to
-        wait.
+        """Return the requests of the next call, or none if no slot is free or all must wait.
 
-        A request that is held back by a key in flight holds back the later ones with its keys, too.
-        One request may pass the weight limit alone; it is never split.
+        A request whose key is in flight also holds back later requests for its keys.
+        A request above the weight limit goes alone. It is never split.
         """
         if len(self._taken) >= self.calls_max or not self._waiting:
             return []
@@ -97,7 +94,7 @@ class Batcher(Generic[E]):
         held_keys: set[Hashable] = set()
         weight = 0
         busy = self._busy_keys
-        # Bound the scan: a long row of requests for one busy key must not be walked for every call.
+        # Bound the scan: do not walk a long backlog of one busy key for every call.
         scan_left = 4 * self._weight_max
         while self._waiting and scan_left:
             scan_left -= 1

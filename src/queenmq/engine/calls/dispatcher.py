@@ -1,6 +1,4 @@
-"""Drives a batcher: makes the calls, keeps the slots busy, and lets a stop wait for what is in
-flight.
-"""
+"""Drives a batcher: makes the calls, keeps the slots busy and drains on a stop."""
 
 from __future__ import annotations
 
@@ -44,15 +42,15 @@ class Dispatcher(Generic[E]):
 
     @property
     def outstanding(self) -> int:
-        """How many requests wait or are in calls."""
+        """Return how many requests wait or are in calls."""
         return self._batcher.outstanding
 
     def set_calls_max(self, calls_max: int) -> None:
-        """Allow so many calls in flight from now on."""
+        """Allow this many calls in flight from now on."""
         self._batcher.calls_max = calls_max
 
     def waiting_keys(self, *, keys_max: int) -> set[Hashable]:
-        """Return the keys of requests that wait for a call, those of calls in flight aside."""
+        """Return the keys of requests that wait for a call, without those of calls in flight."""
         return self._batcher.waiting_keys(keys_max=keys_max)
 
     def take_waiting(self) -> list[E]:
@@ -65,7 +63,7 @@ class Dispatcher(Generic[E]):
         self._pump_soon()
 
     def put_back(self, entries: Iterable[E]) -> None:
-        """Queue requests again, before all others."""
+        """Queue requests again, ahead of all others."""
         self._batcher.put_back(entries)
         self._pump_soon()
 
@@ -86,7 +84,7 @@ class Dispatcher(Generic[E]):
         try:
             await self._run(batch)
         except Exception as error:
-            # run() answers its callers in every case; reaching this is a defect, so say it loudly.
+            # run() always answers its callers. Getting here is a bug, so log it as an error.
             logger.exception(
                 "A %s call failed unexpectedly.", self._name, extra={"event": "call_broke"}
             )
@@ -96,7 +94,7 @@ class Dispatcher(Generic[E]):
             self._pump()
 
     async def drain(self) -> None:
-        """Wait until nothing waits and nothing is in flight."""
+        """Wait until no request waits and no call is in flight."""
         self._pump()
         while self._tasks:
             await asyncio.wait(self._tasks)

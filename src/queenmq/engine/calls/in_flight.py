@@ -1,9 +1,8 @@
-"""How many calls of one kind are in flight at once. Pure: no clock, no I/O.
+"""Decides how many calls of one kind are in flight at once. Pure: no clock, no I/O.
 
-Fewer calls are larger and cost less per request. More calls keep the database at work while others
-of them travel or wait for a commit. Which of the two counts depends on how far away the database
-is, so the number follows what is measured: the time that a call spends waiting, the work that it
-brings, and the requests there are.
+Fewer calls are larger and cost less per request. More calls keep the database busy while some
+travel or wait for a commit. The best number depends on the distance to the database, so it follows
+measurements: how long a call waits, how much work it brings, and how many requests there are.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-#: Work of a call that carries next to nothing: starting it costs the database about this much.
+#: Work of an almost empty call: what it costs the database to start one.
 _START_MS = 0.4
-#: Calls that the database can work on at the same time. A broker seldom keeps more cores busy.
+#: Calls that the database can process in parallel. A broker rarely keeps more cores busy.
 _CORES = 3
 #: Take the smallest number that is expected to reach this share of the best rate.
 _ENOUGH = 0.95
@@ -22,11 +21,11 @@ _NEWEST = 0.1
 
 
 class CallLoad(NamedTuple):
-    """What a path has measured lately."""
+    """The recent measurements of a path."""
 
     #: Time that a call spends travelling and waiting for its commit, whatever it carries.
     wait_ms: float
-    #: Time that a call takes in all.
+    #: Total time of a call.
     call_ms: float
     #: Requests in a call, and requests that wait or are in calls.
     requests: float
@@ -44,8 +43,8 @@ class EndedCall(NamedTuple):
 
 
 def decide_in_flight(load: CallLoad, *, least: int, most: int) -> int:
-    """Return the smallest number of calls that serves these requests nearly as fast as can be."""
-    # Nothing is gained by more calls than requests.
+    """Return the smallest number of calls that is nearly as fast as the best one."""
+    # More calls than requests gain nothing.
     most = max(least, min(most, math.ceil(load.outstanding)))
     rates = {count: _expected_rate(load, count) for count in range(least, most + 1)}
     enough = _ENOUGH * max(rates.values())
@@ -53,7 +52,7 @@ def decide_in_flight(load: CallLoad, *, least: int, most: int) -> int:
 
 
 def _expected_rate(load: CallLoad, calls: int) -> float:
-    """Return the requests that so many calls answer in a millisecond.
+    """Return how many requests this many calls answer in a millisecond.
 
     While the calls are under way, the requests for the next one gather: there is one more share of
     requests than calls. A call takes its wait and its work, and all calls together cannot do more
@@ -82,11 +81,11 @@ class InFlight:
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether the number follows what is measured."""
+        """Return whether the number follows measurements."""
         return self._least < self.most
 
     def note(self, call: EndedCall, *, outstanding: int, wait_ms: float, room: int) -> None:
-        """Learn from a call that has ended, and decide anew; room is for so many calls."""
+        """Learn from a call that has ended and choose a new number, at most `room`."""
         if not self.is_adaptive:
             return
         share = _NEWEST if self._call_ms else 1.0

@@ -1,8 +1,8 @@
-"""Queues for requests whose rows a transaction elsewhere holds, one per row.
+"""Queues for requests whose rows another transaction holds, one queue per row.
 
 A held row would stop every request that shares a call with it. Instead its requests wait here, in
-order, and try again with a longer lock wait on a few connections, until the row is free or a
-request's deadline has passed. Requests that arrive meanwhile join the queue, so nothing overtakes.
+order. They retry with a longer lock wait on a few connections, until the row is free or their
+deadline has passed. Requests that arrive meanwhile join the queue, so nothing overtakes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _TRY_MS_MIN = 50
 class LockWaiter(Entry, Protocol):
     """A request that can wait for a held row."""
 
-    #: How often a call with it failed without a sign of which row was held.
+    #: How often a call with it failed while no row was found held.
     diverts: int
-    #: How often it was aimed anew; who does that also puts it back, see BatchedCalls.put_back.
+    #: How often it got new partitions and was put back; see BatchedCalls.put_back.
     attempts: int
 
     @property
@@ -59,7 +59,7 @@ def next_try_ms(*, queues: int, calls_max: int, left_ms: float, is_shared: bool)
 
 
 def watch_open(batch: Sequence[L]) -> Callable[[], list[L]]:
-    """Return a function that lists the requests that are neither answered nor put back since."""
+    """Return a function that lists the requests not answered and not put back since."""
     attempts = [entry.attempts for entry in batch]
 
     def still_open() -> list[L]:

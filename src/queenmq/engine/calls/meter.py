@@ -37,5 +37,5 @@ class CallMeter:
         self._took_s.observe(took_ms / 1000)
 
     def note_rows(self, rows: int) -> None:
-        """Count the items that a call stored or acked, or the messages that it brought."""
+        """Count the items that a call stored or acked, or the messages that it returned."""
         self._rows.observe(rows)

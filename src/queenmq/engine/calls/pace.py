@@ -1,6 +1,6 @@
 """Paces the calls of a broker: measures how far away the database is and shares the connections.
 
-Nothing is measured while the calls at hand are enough: an idle broker asks the database nothing.
+Nothing is measured while the current number of calls suffices, so an idle broker sends no queries.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 #: Time between two measurements.
 _INTERVAL_MS = 1_000
-#: Measurements that count. The shortest is taken: others also waited for a processor.
+#: Measurements to keep. The shortest one counts, because the others also waited for a CPU.
 _KEPT = 5
 
 
 class RoundTrips:
-    """Measures how long a call travels and waits for its commit, while that is wanted.
+    """Measures how long a call travels and waits for its commit, on request.
 
     `measure` makes the smallest call that commits something and returns its milliseconds.
     """
@@ -36,16 +36,16 @@ class RoundTrips:
 
     @property
     def shortest_ms(self) -> float:
-        """The shortest of the last measurements; 0 before the first."""
+        """Return the shortest of the last measurements, or 0 before the first."""
         return min(self._kept, default=0.0)
 
     @property
     def is_measuring(self) -> bool:
-        """Whether a measurement is under way."""
+        """Return whether a measurement is running."""
         return self._task is not None and not self._task.done()
 
     def want(self) -> None:
-        """Measure now, unless that was done a moment ago."""
+        """Measure now, unless the last measurement is recent."""
         now = now_ms()
         if self._measured_at_ms is None or now - self._measured_at_ms >= _INTERVAL_MS:
             self._measured_at_ms = now
@@ -55,11 +55,11 @@ class RoundTrips:
         try:
             self._kept.append(await self._measure())
         except QueenError as error:
-            # Calls meet the same trouble, and report it.
+            # Calls fail for the same reason, and report it.
             logger.debug("no round trip measured: %s", error)
 
     async def stop(self) -> None:
-        """Give up a measurement under way."""
+        """Cancel a running measurement."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -77,7 +77,7 @@ class CallRoom:
         self._paths.append(path)
 
     def left_for(self, path: InFlight) -> int:
-        """How many calls the others leave to this path."""
+        """Return how many calls the other paths leave to this one."""
         return self._calls_max - sum(one.limit for one in self._paths if one is not path)
 
 
@@ -92,16 +92,16 @@ class CallPace:
 
     @property
     def limit(self) -> int:
-        """How many calls may be in flight now."""
+        """Return how many calls may be in flight now."""
         return self._in_flight.limit
 
     @property
     def most(self) -> int:
-        """How many there may ever be."""
+        """Return the upper bound of that number."""
         return self._in_flight.most
 
     def note(self, call: EndedCall, *, outstanding: int) -> None:
-        """Learn from a call that has ended; outstanding are all requests, its own included."""
+        """Learn from a call that has ended. `outstanding` counts all requests, its own included."""
         if not self._in_flight.is_adaptive:
             return
         if outstanding > call.requests:

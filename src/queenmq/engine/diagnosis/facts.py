@@ -1,6 +1,6 @@
 """Facts about a consumer group on a queue, for a diagnosis. Plain values, no behaviour.
 
-From the database (queue_facts.sql makes the JSON of QueueFacts) and from the broker that is asked.
+They come from the database (queue_facts.sql makes the JSON of QueueFacts) and from the broker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
     lease_messages: int | None = None
     retry_count: int = 0
     retry_at: datetime | None = None
-    #: What the consumer said that failed last, of the message that comes again.
+    #: The error of the last failed ack of the message that is redelivered.
     retry_error: str | None = None
     expiry_count: int = 0
     is_solo: bool = False
@@ -90,7 +90,7 @@ class Start(Struct, frozen=True, kw_only=True):
 
 
 class QueueFacts(Struct, frozen=True, kw_only=True):
-    """All that the database knows of a group on a queue or on one partition of it."""
+    """The facts from the database about a group on a queue or on one partition of it."""
 
     now: datetime
     queue: str
@@ -98,7 +98,7 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     partition: str | None = None
     namespace: str = ""
     task: str = ""
-    #: Groups with a cursor on the queue, those with the most before them first.
+    #: Groups with a cursor on the queue, those with the largest lag first.
     groups: Sequence[str] = ()
     has_cursor: bool = False
     partitions: int = 0
@@ -116,14 +116,14 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
 
 
 class BrokerFacts(NamedTuple):
-    """The knowledge of the broker that answers."""
+    """The facts from the broker that answers."""
 
     is_pop_paused: bool = False
     is_push_buffered: bool = False
     #: Push requests on its disk that wait to be stored, and those set aside.
     spool_records: int = 0
     aside_records: int = 0
-    #: Pops of the group that wait here and could get something of it.
+    #: Waiting pops of the group on this broker that could get messages of it.
     waiting_pops: int = 0
     #: Whether it refuses pops because of its load.
     is_refusing_pops: bool = False

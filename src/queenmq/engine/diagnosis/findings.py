@@ -1,6 +1,6 @@
 """Explains why a queue is not moving: from facts to findings. Pure: no clock, no I/O.
 
-A finding is a code for programs, a sentence for people, and what to do. The first finding is the
+A finding has a code for programs, a sentence for people, and an action. The first finding is the
 one to act on.
 """
 
@@ -19,12 +19,12 @@ class Finding(NamedTuple):
     code: str
     message: str
     action: str
-    #: Names of partitions that it is about; not all, where they are many.
+    #: Names of the partitions it concerns; some of them, if there are many.
     partitions: tuple[str, ...] = ()
 
 
 def diagnose(facts: QueueFacts, broker: BrokerFacts) -> list[Finding]:
-    """Return the findings: first the causes that stop everything, last the mere remarks."""
+    """Return the findings: causes that stop everything first, remarks last."""
     return [
         *_switches(facts, broker),
         *_operations(facts),

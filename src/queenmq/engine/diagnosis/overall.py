@@ -1,4 +1,4 @@
-"""What is wrong now, all over: from facts to sentences. Pure: no clock, no I/O."""
+"""Says what is wrong now in the whole system: from facts to sentences. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _OPERATIONS_WAIT_S = 60.0
 #: A transaction that is open for longer keeps dead rows in every table.
 _XMIN_HELD_S = 600.0
 _XMIN_AGE = 5_000_000
-#: Findings that say why a group is late; the others are about what else is known.
+#: Findings that explain why a group is late. The others are remarks.
 _IDLE = frozenset(("no_backlog", "consumers_waiting", "last_dead_letter", "no_consumer_waiting"))
 
 
 class CapabilityFacts(NamedTuple):
-    """What becomes of one kind of request, as in /health."""
+    """How one kind of request is served, as in /health."""
 
     name: str
     status: str
@@ -26,14 +26,14 @@ class CapabilityFacts(NamedTuple):
 
 
 class LateGroup(NamedTuple):
-    """A consumer group that leaves messages lying on a queue."""
+    """A consumer group that leaves messages of a queue waiting."""
 
     queue: str
     consumer_group: str
     messages: int
     partitions: int
     oldest_s: float
-    #: Why, where it was asked for.
+    #: The reason, if it was asked for.
     finding: Finding | None = None
 
 
@@ -54,7 +54,7 @@ class XminHolder(NamedTuple):
 
 
 class OverallFacts(NamedTuple):
-    """All that is known. The last three are empty when the database cannot be asked."""
+    """All facts. The last three are empty while the database is away."""
 
     capabilities: Sequence[CapabilityFacts]
     #: Sentences of /health about what a person has to look at.
@@ -82,7 +82,7 @@ class Trouble(NamedTuple):
 
 
 def find_troubles(facts: OverallFacts) -> list[Trouble]:
-    """Return what is wrong, what stops most first."""
+    """Return the problems, most severe first."""
     return [
         *_capabilities(facts),
         *_problems(facts),
@@ -95,7 +95,7 @@ def find_troubles(facts: OverallFacts) -> list[Trouble]:
 
 
 def summarize(troubles: Sequence[Trouble], *, is_complete: bool) -> str:
-    """Say in one sentence how things are."""
+    """Sum up the state in one sentence."""
     if troubles:
         first, rest = troubles[0].message, len(troubles) - 1
         more = f" There {'is' if rest == 1 else 'are'} {rest} more to look at." if rest else ""

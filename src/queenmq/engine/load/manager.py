@@ -1,7 +1,7 @@
-"""Measures the load of a broker and says what becomes of each operation.
+"""Measures the load of a broker and decides about each operation.
 
-A timer measures ten times a second, its own lateness included. Requests read the last measure, so
-a decision costs no call and no wait.
+A timer measures ten times a second, its own lateness included. Requests use the last measurement,
+so a decision costs no call and no wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from queenmq.errors import Overloaded
 _INTERVAL_MS = 100
 
 _ACKS = (OperationType.ACK_BATCH, OperationType.ACK_SINGLE)
-#: What a refusal is counted by; those that no setting bounds by themselves are refused by the load.
+#: The setting that a refusal is counted under; without one of its own, it is the load.
 _BOUNDS = {
     OperationType.PUSH: "load_push_queue_max",
     OperationType.POP: "load_pop_threshold",
@@ -45,12 +45,12 @@ class Gauges(NamedTuple):
     oldest_ms: Callable[[], float]
     acks_waiting: Callable[[], int]
     operation_depth: Callable[[], int]
-    #: Queued operations that are done in a second; None while that is not known.
+    #: Queued operations completed per second; None while unknown.
     drain_rate: Callable[[], float | None]
 
 
 class LoadManager:
-    """Owns the current pressure. Before the first measure there is none."""
+    """Owns the current pressure, which is 0 before the first measurement."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class LoadManager:
     # What the broker calls.
 
     def start(self) -> None:
-        """Measure from now on. Starting twice is starting once."""
+        """Start measuring. A second start does nothing."""
         if self._timer is None:
             self._set_timer()
 
     def stop(self) -> None:
-        """Measure no more. Without measures nothing is held back."""
+        """Stop measuring. Without measurements nothing is held back."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -110,8 +110,8 @@ class LoadManager:
     # Measuring.
 
     def _current(self) -> Pressure:
-        """Return the last measure with the counts of this moment: a bound must hold between
-        measures.
+        """Return the last measurement with current counts, so that bounds hold between
+        measurements.
         """
         value, engaged, _, _ = self.pressure
         gauges = self._gauges
@@ -140,7 +140,7 @@ class LoadManager:
 
     def _tick(self) -> None:
         self.lag_ms = max(0.0, now_ms() - self._due_ms)
-        # Before measuring: whatever breaks there, the next measure comes.
+        # Scheduled first, so that an error below does not end the measuring.
         self._set_timer()
         for listener in self.on_lag:
             listener(self.lag_ms)
@@ -157,7 +157,7 @@ class LoadManager:
             acks_waiting=gauges.acks_waiting(),
         )
         value = pressure_of(sample, self._limits)
-        # One bad measure is a hiccup, such as a pause of the process; two in a row are load.
+        # One bad measurement is a hiccup, such as a paused process. Two in a row are load.
         lasting = min(value, self._last_value)
         self._last_value = value
         engaged = engaged_types(

@@ -8,7 +8,7 @@ from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import LoadDecision, OperationType
 from queenmq.metrics.registry import Registry
 
-#: Ten measures a second: what a histogram of them tells is how much of the time was how late.
+#: Ten measurements a second: the histogram shows for how much of the time the loop was late.
 _LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 

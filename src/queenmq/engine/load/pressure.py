@@ -1,8 +1,8 @@
 """Decides under load whether to execute, queue or refuse an operation. Pure: no clock, no I/O.
 
 Pressure is one number: 0 is idle, 1 is as much as the broker should ever carry. Each type of
-operation is engaged from its own threshold on, and stays so until the pressure is well below it.
-What an engaged type means is one row of a table; bounds are looked at before anything else.
+operation is engaged from its own threshold on, and stays so until the pressure is well below it. A
+table says what engaging a type means. Bounds are checked before anything else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum, StrEnum
 from typing import NamedTuple
 
-#: Share of a fully used pool in which no call waits: it works well, so no threshold is reached.
+#: Pressure of a fully used pool without waiting calls. It works well: below every threshold.
 _FULL_POOL = 0.6
 RETRY_AFTER_S_MAX = 30
 
@@ -71,7 +71,7 @@ class Limits(NamedTuple):
 
 
 class Pressure(NamedTuple):
-    """All that a decision needs to know."""
+    """The input of a decision."""
 
     value: float = 0.0
     engaged: frozenset[OperationType] = frozenset()
@@ -116,8 +116,8 @@ def make_thresholds(
 ) -> Thresholds:
     """Return the table of all types.
 
-    Acks are never queued: one that is confirmed now and carried out later may outlive its lease.
-    Pops are not queued because they can wait by themselves, and background work comes again.
+    Acks are never queued: an ack that is confirmed now and applied later may outlive its lease.
+    Pops are not queued because they can wait themselves, and background work runs again anyway.
     """
     ack = Threshold(ack_at, ack_queue_max, depth=Depth.ACKS, is_bound_strict=True)
     return {
@@ -132,7 +132,7 @@ def make_thresholds(
 
 
 def pressure_of(sample: Sample, limits: Limits) -> float:
-    """Return the worst of what was measured, each as a share of what is bearable."""
+    """Return the worst measurement, each as a share of its limit."""
     size, in_use, waiting = sample.slots
     slots = (_FULL_POOL * in_use + waiting) / size if size else 0.0
     return max(
@@ -163,11 +163,11 @@ def engaged_types(
 def decide(
     operation_type: OperationType, pressure: Pressure, thresholds: Thresholds
 ) -> LoadDecision:
-    """Decide what to do with an operation of this type. The bound comes first, or it would bound
-    nothing.
+    """Decide what to do with an operation of this type.
 
-    A push that is not engaged is executed however deep the operation queue is; the push itself
-    refuses what would have to wait behind a queue that is full.
+    The bound comes first, or it would bound nothing. A push that is not engaged is executed however
+    deep the operation queue is. If the push would have to wait behind a full queue, the push itself
+    refuses it.
     """
     threshold = thresholds[operation_type]
     is_engaged = operation_type in pressure.engaged
@@ -178,9 +178,7 @@ def decide(
 
 
 def retry_after_s(depth: int, drain_rate: float | None) -> int:
-    """Return whole seconds until this many operations are done, at so many a second; 1 when
-    unknown.
-    """
+    """Return the whole seconds that this many operations take at this rate; 1 if unknown."""
     if drain_rate is None or depth <= 0:
         return 1
     if drain_rate * RETRY_AFTER_S_MAX <= depth:

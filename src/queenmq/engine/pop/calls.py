@@ -1,7 +1,7 @@
 """Makes the database calls of pops: lease and fetch for many on parallel slots, hand leases back.
 
-A call that fails has leased nothing that stays: what may have been committed without an answer is
-released by its lease id before the failure is reported.
+A failed call leaves no leases behind. If it may have been committed without an answer, its leases
+are released by their ids before the failure is reported.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class PopCalls:
 
     @property
     def free_slots(self) -> int:
-        """Return how many calls may start now."""
+        """Return how many calls can start now."""
         return max(0, (self._pace.limit if self._pace else self._slots) - self._busy_count)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run on the side, until drained."""
+        """Run in the background, until drained."""
         task = asyncio.create_task(work, name="pop-call")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -112,7 +112,7 @@ class PopCalls:
             return
         await self._release_unanswered(candidates, error)
         if assignments[0].intention.broken_calls:
-            # It was alone and has failed before: no hurry to fail once more.
+            # It was alone and has failed before, so do not retry in a hurry.
             await asyncio.sleep(_PACE_S)
         self._carry_out(self._board.lease_failed(assignments, error, now_ms()))
 
@@ -124,9 +124,9 @@ class PopCalls:
         self._flying -= requests
 
     async def _release_unanswered(self, candidates: list[PopCandidate], error: QueenError) -> None:
-        """End the leases of a call that may have been committed all the same."""
+        """End the leases of a failed call that may have been committed anyway."""
         if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFault):
-            # The database has said that it did nothing.
+            # The database answered that it did nothing.
             return
         self._board.lost()
         releases = [
@@ -137,7 +137,7 @@ class PopCalls:
         if releases:
             await asyncio.wait([self.spawn(self._release(releases))], timeout=_RELEASE_S)
 
-    # Large batches are read apart.
+    # Large batches are read in calls of their own.
 
     def fetch(self, action: Fetch) -> None:
         """Read a batch in a call of its own."""
@@ -169,7 +169,7 @@ class PopCalls:
     # Leases that no caller wants any more.
 
     def hand_back(self, action: HandBack) -> None:
-        """End leases whose callers have gone."""
+        """End leases whose callers have left."""
         self.spawn(self._hand_back(action.pool, action.grants))
 
     async def _hand_back(self, pool: Pool, grants: Sequence[PopGrant]) -> None:
@@ -177,7 +177,7 @@ class PopCalls:
             self._carry_out(self._board.handed_back(pool, grants))
 
     def return_taken(self, consumer_group: str, grants: Sequence[PopGrant]) -> None:
-        """Move cursors back over messages that a pop has acked and nobody got."""
+        """Move cursors back over messages that a pop acked but did not deliver."""
         self.spawn(self._return_taken(consumer_group, grants))
 
     async def _return_taken(self, consumer_group: str, grants: Sequence[PopGrant]) -> None:
@@ -188,7 +188,8 @@ class PopCalls:
             returned = set()
         for grant in grants:
             if grant.partition_id not in returned:
-                # Others have passed them; the messages are there, and a seek brings them back.
+                # Other pops have passed them. The messages still exist, and a seek brings them
+                # back.
                 logger.error(
                     "messages were acked by a pop that could not deliver them: seek the group",
                     extra={
@@ -211,9 +212,7 @@ class PopCalls:
 
 
 def public_error(error: Exception) -> QueenError:
-    """Return the error as callers may see it. One we did not foresee is a defect, and said
-    loudly.
-    """
+    """Return the error as callers may see it. An unexpected one is a bug and is logged as such."""
     if isinstance(error, QueenError):
         return error
     logger.error("A pop call failed unexpectedly.", exc_info=error, extra={"event": "call_broke"})
@@ -246,7 +245,7 @@ def _releases(consumer_group: str, granted: Iterable[PopGrant]) -> list[LeaseRel
 
 
 def _with_messages(grant: PopGrant, fetched: Fetched | None) -> PopGrant:
-    """Return the grant as if it had been read at once; a partition that is gone has no messages."""
+    """Return the grant with its messages. A partition that is gone has none."""
     if fetched is None:
         return grant._replace(message_count=0)
     return grant._replace(outcome=PopOutcome.GRANTED, **fetched._asdict())

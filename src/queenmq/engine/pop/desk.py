@@ -13,7 +13,7 @@ from queenmq.errors import Overloaded, QueenError
 
 
 class PopDesk:
-    """Counts who is inside, keeps each pop's deadline, and hands out its answer."""
+    """Counts pops, keeps their deadlines, and gives them their answers."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class PopDesk:
         self._inside = 0
 
     def admit(self, request: PopRequest, *, tick: int, now: float) -> Intention:
-        """Let a pop in; its `answer` is a future of PopAnswer."""
+        """Admit a pop. Its `answer` is a future of PopAnswer."""
         if self._inside >= self._waiting_max:
             raise Overloaded(
                 f"{self._inside} pops are already waiting; try again later",
@@ -43,7 +43,7 @@ class PopDesk:
         )
 
     def set_deadline(self, intention: Intention, expire: Callable[[Intention], None]) -> None:
-        """Call back when the pop has waited as long as it may."""
+        """Call back when the pop's time is up."""
         if intention.request.wait_ms is not None:
             intention.timer = asyncio.get_running_loop().call_later(
                 intention.request.wait_ms / 1000, expire, intention

@@ -61,16 +61,16 @@ class Intention:
     ) -> None:
         self.request = request
         self.number = next(_numbers)
-        #: A look-up that started after this tick has seen everything pushed before the pop came.
+        #: A look-up with a higher tick has seen everything pushed before the pop arrived.
         self.tick = tick
-        #: The newest pop of its pool that was in a call when this one came, or came back.
+        #: The newest pop of its pool that was in a call when this one arrived, or returned.
         self.behind = 0
         #: The caller that waits for the answer. Opaque here.
         self.answer = answer
         self.timer: Any = None
         self.state = PopState.PENDING
         self.is_expired = False
-        #: Calls in a row whose candidates others had locked, or that broke.
+        #: Calls in a row whose candidates were locked, or that failed.
         self.tries = 0
         self.broken_calls = 0
         self.last_outcome = ""
@@ -91,7 +91,7 @@ class Intention:
         return self.request.wait_ms is not None and not self.is_expired
 
     def move(self, event: PopEvent, now_ms: float) -> None:
-        """Take the step that the table has for this event."""
+        """Move to the state that the table has for this event."""
         before, after = self.state, step(self.state, event)
         self.state = after
         self._times.entries[after] += 1

@@ -37,14 +37,14 @@ class PopEvent(enum.IntEnum):
     LOOKED_UP = enum.auto()
     #: The plan gave it partitions to try.
     ASSIGNED = enum.auto()
-    #: A lease without messages yet; messages; nothing to be had where it tried.
+    #: A lease without messages yet; messages; nothing where it tried.
     LEASED = enum.auto()
     GRANTED = enum.auto()
     REFUSED = enum.auto()
     #: A call failed: worth another try, or not.
     BROKEN = enum.auto()
     ERROR = enum.auto()
-    #: Nothing there, and no more waiting.
+    #: Nothing to deliver, and no time left to wait.
     DRY = enum.auto()
     CALLER_LEFT = enum.auto()
 
@@ -100,7 +100,7 @@ WAITING = frozenset((_S.PENDING, _S.RESOLVING))
 
 
 def step(state: PopState, event: PopEvent) -> PopState:
-    """Return the state after an event; a pair that must not happen raises and names both."""
+    """Return the state after an event. Raises if the event must not happen in this state."""
     try:
         return TRANSITIONS[state][event]
     except KeyError:

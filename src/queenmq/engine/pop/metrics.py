@@ -17,7 +17,7 @@ from queenmq.metrics.series import Counter
 from queenmq.metrics.text import MetricFamily, Sample
 
 _MILLISECONDS = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1_000)
-#: What every waiting pop would cost without a broker in between: one query per half second.
+#: Without a broker, every waiting pop would cost one query per half second.
 _BASELINE_MS = 500
 _STATE_SECONDS = "queen_pop_state_duration_seconds"
 #: States in which a pop waits, and in which a database call works for it.
@@ -124,7 +124,7 @@ class PopMetrics:
             self._skipped[decision].inc(count)
 
     def note_doubles(self, count: int) -> None:
-        """Count assignments that the last check has stopped."""
+        """Count assignments that the last check has dropped."""
         if count:
             self._doubles.inc(count)
 
@@ -162,7 +162,7 @@ class PopMetrics:
         self._found.observe(found)
 
     def note_timeout(self) -> None:
-        """Note that a look-up had no time for all of its places."""
+        """Note that a look-up ran out of time before it had covered all places."""
         self._timeouts.inc()
 
 

@@ -1,4 +1,4 @@
-"""Asks the questions of look-ups. What to ask, and what the answers mean, is the board's."""
+"""Asks the questions of look-ups. The board decides what to ask and what answers mean."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from queenmq.engine.requests import Resolved
 
 logger = logging.getLogger(__name__)
 
-#: One line in this time says that look-ups run out of theirs.
+#: Log at most once in this time that look-ups run out of theirs.
 _WARN_EVERY_MS = 60_000
 
 

@@ -1,8 +1,8 @@
 """The pop path of a broker: passes events to the board and carries out its actions.
 
-The board decides, this module only acts: it takes pops from the routes and news from everywhere
-else, makes calls and look-ups, sets one timer, and answers. A parked pop costs neither a connection
-nor a query of its own. All state is touched by the event loop only, so there is no lock to forget.
+The board decides and this module acts. It takes pops from the routes and news from everywhere else,
+makes calls and look-ups, sets one timer, and answers. A parked pop costs neither a connection nor a
+query of its own. Only the event loop touches the state, so there are no locks.
 """
 
 from __future__ import annotations
@@ -106,27 +106,23 @@ class PopService:
 
     @property
     def depth(self) -> int:
-        """Return how many pops could be tried now and wait for a slot. Parked ones wait for
-        messages.
-        """
+        """Return how many pops wait for a slot. Parked pops do not count."""
         return self._board.ready_count
 
     def count_waiting(self, key: PartitionKey | str, filters: tuple[str, str], group: str) -> int:
-        """Count the pops of a group that wait here and could get something of a partition, or of
-        any partition of a queue; filters are its namespace and task.
+        """Count the waiting pops of a group that could get messages of a partition, or of any
+        partition of a queue. `filters` are the queue's namespace and task.
         """
         return self._board.count_waiting(key, filters, group)
 
     def count_by_queue(self) -> dict[str, int]:
-        """Return how many pops wait here, by queue; those that name none are under the empty
-        name.
-        """
+        """Return how many pops wait here, by queue. Pops by label are under the empty name."""
         return self._board.count_by_queue()
 
     # What the routes call.
 
     def submit(self, request: PopRequest) -> Intention:
-        """Take a pop in. Its `answer` is a future of PopAnswer."""
+        """Accept a pop. Its `answer` is a future of PopAnswer."""
         now = now_ms()
         intention = self._desk.admit(request, tick=self._board.tick, now=now)
         self._desk.set_deadline(intention, self._expire)
@@ -135,18 +131,16 @@ class PopService:
         return intention
 
     def leave(self, intention: Intention) -> None:
-        """Note that the caller has gone; what a call still brings for it is handed back."""
+        """Note that the caller has left. Leases that a call still brings for it are handed back."""
         self._board.left(intention, now_ms())
         self._desk.let_out(intention, LEFT)
 
     def hand_back(self, request: PopRequest, grants: Sequence[PopGrant]) -> None:
-        """Note that the caller has gone before it could get these; messages that were acked are
-        lost.
-        """
+        """Note that the caller left before it got these. Messages that were acked are lost."""
         self._carry_out(self._board.left_with(request, grants))
 
     def undo(self, request: PopRequest, grants: Sequence[PopGrant]) -> None:
-        """The messages cannot be delivered now, and have to be there when they can be."""
+        """Return messages that cannot be delivered now, so that a later pop gets them."""
         if request.is_auto_ack:
             self._calls.return_taken(request.consumer_group, grants)
         else:
@@ -163,12 +157,12 @@ class PopService:
         await self._calls.drain()
 
     def pause(self, is_paused: bool) -> None:
-        """Hand out nothing to anybody, or go on; who waits meanwhile waits, up to its deadline."""
+        """Pause or resume all pops. Waiting pops keep waiting until their deadlines."""
         self._carry_out(self._board.paused(is_paused, now_ms()))
         self._turn_soon()
 
     def pause_group(self, consumer_group: str, is_paused: bool) -> None:
-        """Hand out nothing to one group, or go on, as in `pause`."""
+        """Pause or resume the pops of one group; see `pause`."""
         self._carry_out(self._board.group_paused(consumer_group, is_paused, now_ms()))
         self._turn_soon()
 
@@ -192,9 +186,7 @@ class PopService:
         self._turn_soon()
 
     def listening(self, is_listening: bool) -> None:
-        """Note that notifications arrive from now on, or do not any more; some may have been
-        lost.
-        """
+        """Note that notifications now arrive, or no longer do. Some may have been lost."""
         self._board.listening(is_listening)
         self._turn_soon()
 

@@ -1,6 +1,4 @@
-"""Remembers which groups have been told to the store where they start, so that a pop asks only
-once.
-"""
+"""Remembers which groups have a stored start, so that only their first pop stores one."""
 
 from __future__ import annotations
 
@@ -10,13 +8,13 @@ from queenmq.clock import now_ms
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import PopRequest, Scope
 
-#: Another broker may delete a queue or group, and with it the start; so memory does not last.
+#: Another broker may delete a queue or group with its start, so entries expire.
 _TRUST_MS = 30_000
 _ENTRIES_MAX = 50_000
 
 
 class Subscriptions:
-    """The first pop of a group on a scope fixes its start; later ones find it fixed."""
+    """Stores the start of a group with its first pop on a scope. Later pops find it stored."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -37,7 +35,7 @@ class Subscriptions:
         while True:
             forgotten = self._forgotten
             await self._store.subscribe_groups([(*key, request.subscription)])
-            # What was fixed may have been removed again before we heard that it was fixed.
+            # The start may have been removed again before the store's answer arrived.
             if forgotten == self._forgotten:
                 break
         self._known[key] = now_ms() + _TRUST_MS
@@ -45,6 +43,6 @@ class Subscriptions:
             self._known.popitem(last=False)
 
     def forget(self) -> None:
-        """Starts may have been removed."""
+        """Forget all starts, because some may have been removed."""
         self._known.clear()
         self._forgotten += 1

@@ -55,7 +55,7 @@ class PushEntry:
         self.deadline_ms = deadline_ms
         #: To be queued as an operation instead of stored.
         self.is_queued = is_queued
-        #: Set when it was answered already, so that it cannot be refused any more.
+        #: Whether it was answered before, so that it can no longer be refused.
         self.row = row
         self.weight = len(items.payloads)
         self.attempts = 0
@@ -77,12 +77,12 @@ class PushEntry:
             self.future.set_exception(error)
 
     def fail_reused(self) -> None:
-        """Refuse a request whose key stands for another one."""
+        """Refuse a request whose key was used for another request."""
         text = (
             "the idempotency key of this push was used for a request with another body; "
             "use a new key for each request"
         )
-        # What was accepted before is set aside, where an operator sees it.
+        # A push that was accepted before is set aside, where an operator sees it.
         self.fail(KeyReused(text) if self.row is None else StorageRejected(text, public=text))
 
     def still_held(self, key: UUID) -> PartitionBusy:
@@ -93,9 +93,7 @@ class PushEntry:
         )
 
     def is_stopped(self) -> bool:
-        """Return whether it would overtake one that failed before it. If so, fail it with that
-        error.
-        """
+        """Return whether it would overtake a failed request. If so, fail it with the same error."""
         error = self.row.error_of(self.items.keys) if self.row is not None else None
         if error is not None:
             self.fail(error)
@@ -105,7 +103,7 @@ class PushEntry:
 def split_accepted(entries: Sequence[PushEntry]) -> list[list[PushEntry]]:
     """Split requests that were accepted before from the others, in order.
 
-    A call is either: what was accepted is bounded by nothing any more.
+    A call has only one of the two, because no bounds apply to accepted requests.
     """
     groups = itertools.groupby(entries, lambda entry: entry.row is not None)
     return [list(group) for _, group in groups]
@@ -117,7 +115,7 @@ def merge(entries: Sequence[PushEntry]) -> PushCall:
         items=merge_items(entries),
         refs=[ref for entry in entries for ref in entry.refs],
         request_sizes=[entry.weight for entry in entries],
-        # All that goes to a partition is queued as soon as one request is, for the order.
+        # To keep the order, one queued request of a partition makes the others queued, too.
         queued_ids={key for entry in entries if entry.is_queued for key in entry.keys},
         is_accepted=entries[0].row is not None,
         request_keys=_request_keys(entries),
@@ -155,7 +153,7 @@ def _merge_column(
 
 
 def answer_known(entries: Sequence[PushEntry], known: Iterable[KnownPush]) -> list[PushEntry]:
-    """Answer the requests that were made before as they were answered then; return the others."""
+    """Answer repeated requests as they were answered before. Return the others."""
     by_key = {one.key: one for one in known}
     left = []
     for entry in entries:
@@ -172,7 +170,7 @@ def answer_known(entries: Sequence[PushEntry], known: Iterable[KnownPush]) -> li
 
 def _repeat_outcome(entry: PushEntry, key: UUID, found: KnownPush) -> PushOutcome:
     if entry.row is not None:
-        # It came from the spool, and nobody waits for the details.
+        # It came from the spool, so no caller waits for the details.
         outcomes = [ItemOutcome.DUPLICATE] * entry.weight
         return PushOutcome(entry.refs, [None] * entry.weight, outcomes, is_repeat=True)
     if found.outcomes is None or found.message_ids is None:
@@ -182,5 +180,5 @@ def _repeat_outcome(entry: PushEntry, key: UUID, found: KnownPush) -> PushOutcom
 
 
 def select_unanswered(entries: Iterable[PushEntry]) -> list[PushEntry]:
-    """Return those that are neither stored nor refused. Only they may be tried again."""
+    """Return the requests that are neither stored nor refused. Only they may be retried."""
     return [entry for entry in entries if not entry.future.done()]

@@ -1,6 +1,6 @@
-"""Transaction ids of messages that are kept on disk. Pure.
+"""Makes transaction ids for messages that are kept on disk. Pure.
 
-Draining them twice stores them once, because each has one.
+Each message has one, so that draining it twice stores it once.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from uuid import UUID
 
 from queenmq.engine.requests import PushItems
 
-#: Bits of a key that are counted up.
+#: The bits of a key that count the items.
 _COUNTED = (1 << 48) - 1
 
 
 def name_spooled(items: PushItems, key: UUID) -> list[str]:
     """Return the transaction ids of a request with an idempotency key.
 
-    Items without one get the same each time that the request is sent.
+    Items without an id get the same one each time the request is sent.
     """
     given = items.transaction_ids or [None] * len(items.payloads)
     return [_nth(key, at) if one is None else one for at, one in enumerate(given)]

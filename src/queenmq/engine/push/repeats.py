@@ -1,9 +1,9 @@
 """Decides whether the database checks a push for duplicates before it stores it.
 
 Few pushes repeat a transaction id, and the check is a fifth of the database's work for a push.
-Without it a unique index still refuses a repeated id: the whole call fails and is made again with
-the check. Duplicates come in bursts, so after one the broker checks every push until a minute
-passes without another. Pure: no I/O.
+Without it a unique index still refuses a repeated id: the whole call fails, and the broker repeats
+it with the check. Duplicates come in bursts, so after one the broker checks every push until a
+minute passes without another. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _CHECK_MS = 60_000
 
 
 class Repeats:
-    """A broker's memory of repeated ids."""
+    """Remembers when ids were last repeated."""
 
     def __init__(self) -> None:
         self._check_until_ms = float("-inf")
@@ -28,7 +28,7 @@ class Repeats:
 
 
 def names_message_ids(call: PushCall) -> bool:
-    """Return whether an id looks like that of a message of its partition.
+    """Return whether a transaction id looks like a message id of its partition.
 
     A message without a transaction id goes by its message id, which no index knows. The layout is
     that of the SQL function message_id; ids of release 0.1.0 held bits of the partition's id.

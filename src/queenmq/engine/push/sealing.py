@@ -1,4 +1,4 @@
-"""Encrypts the payloads of a push, as soon as it is known which of its queues are encrypted.
+"""Encrypts the payloads of a push once it is known which of its queues are encrypted.
 
 A payload is bound to its queue, partition and transaction id. So an item without a transaction id
 gets one here. Items are changed in place: whatever happens to them next, on their way to the
@@ -20,7 +20,7 @@ Find = Callable[[PartitionKey], PartitionRef | None]
 
 
 class Sealing:
-    """The way of payloads into the vault, and out of it where they turn out not to belong there."""
+    """Encrypts payloads, and decrypts those that turn out to belong to plain queues."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -28,20 +28,20 @@ class Sealing:
     def fit(
         self, items: PushItems, refs: Sequence[PartitionRef], *, seed: UUID | None = None
     ) -> None:
-        """Encrypt what goes to encrypted queues; decrypt what was encrypted for want of knowledge.
+        """Encrypt items of encrypted queues. Decrypt items that were encrypted as a precaution.
 
-        With a seed, transaction ids that are made up are the same each time: a transaction that is
-        sent again has to be answered as the first time.
+        With a seed, generated transaction ids are the same each time, so that a repeated
+        transaction gets the same answer.
         """
         if items.encrypted is None and not any([ref.is_encrypted for ref in refs]):
             return
         self._fit(items, [ref.is_encrypted for ref in refs], seed)
 
     def fit_for_disk(self, items: PushItems, find: Find) -> None:
-        """Encrypt what is kept on disk, unless it is known that its queue is not encrypted.
+        """Encrypt items that go to disk, unless their queue is known to be plain.
 
-        Without a key only what is known to need one is refused: the database may be away, and with
-        it the knowledge.
+        Without a key, only items of queues known to be encrypted are refused. While the database is
+        away, the broker cannot look that up.
         """
         wanted = {key: self._needs_key(key, find(key)) for key in set(items.keys)}
         if any(wanted.values()):
@@ -66,7 +66,7 @@ class Sealing:
         for key in {key for key, is_wanted in zip(items.keys, wanted, strict=True) if is_wanted}:
             self._vault.check(key.queue)
         if seed is None and items.request_key is not None:
-            # A request that is sent again under its key has to get the same ids.
+            # A repeated request must get the same ids.
             seed = items.request_key.key
         ids = list(items.transaction_ids or [None] * len(items.keys))
         marks = list(items.encrypted or [None] * len(items.keys))

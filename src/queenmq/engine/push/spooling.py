@@ -1,12 +1,12 @@
-"""Pushes that cannot go to the database now: kept on disk, drained in order when they can.
+"""Keeps pushes on disk while the database cannot take them, and drains them in order.
 
 While anything is left on disk every push goes behind it, so nothing overtakes. Near the end the
 spool is closing: pushes wait for the rest to be drained and then go to the database, so that a
 steady stream of pushes cannot keep it open for ever.
 
 A record that the database refuses for its data is set aside. A fault of the database is not the
-record's: the drain is stuck and tries it again for as long as it takes. New pushes are refused
-meanwhile, because it is unknown when they could be stored.
+record's: the drain is stuck and retries the record for as long as it takes. Meanwhile new pushes
+are refused, because nobody knows when they could be stored.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from queenmq.metrics.registry import Registry
 
 logger = logging.getLogger(__name__)
 
-#: What is drained with one batch of calls.
+#: The most records and bytes to drain in one batch of calls.
 _RECORDS_MAX = 1_000
 _BYTES_MAX = 8 * 1024 * 1024
-#: How often to look for records without a wake-up: of another process, or of a failed drain.
+#: How often to check for records without a wake-up: from another process or a failed drain.
 _IDLE_S = 0.5
 #: The longest pause between two tries while the database has a fault.
 _STUCK_S_MAX = 1.0
-#: How often a push that waits for the end of the drain looks for it.
+#: How often a push that waits for the end of the drain checks for it.
 _CLOSING_S = 0.005
-#: ... and after which it does not wait any longer, but goes behind the rest.
+#: ... and after which time it stops waiting and is kept behind the rest.
 _CLOSING_S_MAX = 5.0
 
-#: Of the time from accepting a push to storing it: outages last.
+#: Buckets of the time from accepting a push to storing it, which may be a long outage.
 _LATENCY_SECONDS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 21_600.0, 86_400.0)
 
-#: Stores requests in order. Returns for each why it is not stored, or None.
+#: Stores requests in order. Returns for each the reason why it is not stored, or None.
 Store = Callable[[Sequence[PushItems]], Awaitable[Sequence[BaseException | None]]]
 
 
 class PushSpool:
-    """The spool of one broker process. Opened before use; other processes may share its files."""
+    """The spool of one broker process. Open it before use. Other processes may share its files."""
 
     def __init__(
         self,
@@ -75,22 +75,22 @@ class PushSpool:
             "From keeping a push on disk to storing it.",
             bounds=_LATENCY_SECONDS,
         )
-        #: When the push in front was accepted, in Unix milliseconds; 0 if that is not known.
+        #: When the oldest push was accepted, in Unix milliseconds; 0 if unknown.
         self._oldest_ms = 0
         self._is_down = is_down
         self._store = store
-        #: Encrypts what is not to lie on the disk in clear.
+        #: Encrypts items that must not be on disk in plain text.
         self._seal = seal
         self._opened: PushJournal | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        #: Which requests of a batch that is tried again need not be.
+        #: Requests of a retried batch that are already stored.
         self._stored: set[Hashable] = set()
         #: Tries in a row that met a fault.
         self._faults = 0
         #: Maintenance mode: keep everything, drain nothing.
         self.is_buffering = False
-        #: What the last drain, and the last write, failed with; None when they succeeded.
+        #: The errors of the last drain and the last write; None if they succeeded.
         self.drain_error: QueenError | None = None
         self.keep_error: QueenError | None = None
 
@@ -100,13 +100,13 @@ class PushSpool:
         return self._opened
 
     def start(self, journal: PushJournal) -> None:
-        """Use this journal, and drain what is in it."""
+        """Use this journal and drain its records."""
         self._opened = journal
         self._task = asyncio.create_task(self._loop(), name="spool-drain")
         self._news.set()
 
     async def stop(self) -> None:
-        """Stop draining; what is left stays on disk."""
+        """Stop draining. The remaining records stay on disk."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -118,11 +118,11 @@ class PushSpool:
 
     @property
     def is_needed(self) -> bool:
-        """Return whether a push may have to wait or be kept; cheap, for every push asks."""
+        """Return whether a push may have to wait or be kept. Cheap, because every push asks."""
         return self._is_blocked() or self._journal.pending > 0
 
     async def take(self, items: PushItems) -> PushOutcome | None:
-        """Keep the items if they may not go to the database now, or None means they may."""
+        """Keep the items if they must not go to the database now. Return None if they may."""
         deadline = asyncio.get_running_loop().time() + _CLOSING_S_MAX
         while self.is_needed:
             is_over = asyncio.get_running_loop().time() > deadline
@@ -143,7 +143,7 @@ class PushSpool:
     def check_order(self, what: str) -> None:
         """Raise StorageUnavailable if a push now would overtake pushes that were accepted before.
 
-        A database that is merely down raises nothing here: the call itself says so.
+        A database that is merely down raises nothing here. The call itself fails then.
         """
         if self.is_buffering:
             text = (
@@ -160,7 +160,7 @@ class PushSpool:
         raise StorageUnavailable(text, public=text)
 
     async def keep(self, items: PushItems) -> PushOutcome:
-        """Write the items to disk. They are safe when this returns."""
+        """Write the items to disk. They are durable when this returns."""
         spooled = ItemOutcome.SPOOLED
         if self.is_buffering:
             spooled = ItemOutcome.SPOOLED_FOR_MAINTENANCE
@@ -197,7 +197,7 @@ class PushSpool:
                     await self._drain()
             except StorageFault as error:
                 self.drain_error = error
-                # The database has said it to the log.
+                # The fault is already in the log.
                 logger.debug("The spool is stuck: %s", error, extra={"event": "spool_stuck"})
                 await asyncio.sleep(min(_IDLE_S * self._faults, _STUCK_S_MAX))
             except QueenError as error:
@@ -205,26 +205,26 @@ class PushSpool:
                 logger.warning("The spool has to wait: %s", error, extra={"event": "spool_waits"})
                 await asyncio.sleep(_IDLE_S)
             except Exception:
-                # A defect must be seen, and must not end the service for the life of the broker.
+                # Log a bug, but keep the service running.
                 logger.exception(
                     "Draining the spool failed unexpectedly.", extra={"event": "spool_broke"}
                 )
                 await asyncio.sleep(_IDLE_S)
 
     async def _look_at_oldest(self) -> None:
-        """Learn how old the push in front is, which an earlier process has kept."""
+        """Learn the age of the oldest push, which an earlier process has kept."""
         if not await self._journal.try_lead():
             return
         try:
             batch = await self._journal.read(records_max=1, bytes_max=_BYTES_MAX)
-            # One without a time counts from now on.
+            # Without a time, its age counts from now.
             first = batch.records[0].accepted_ms if batch.records else 0
             self._oldest_ms = first or unix_ms()
         finally:
             await self._journal.release_lead()
 
     async def _drain(self) -> None:
-        """Store what is on disk, unless another process is at it already."""
+        """Store the records on disk, unless another process is doing so."""
         if not await self._journal.try_lead():
             return
         is_stuck = False
@@ -244,7 +244,7 @@ class PushSpool:
                 if self._journal.is_stuck:
                     await self._journal.announce()
                 self._faults = 0
-                # There is room again, too.
+                # There is room again.
                 self.drain_error = self.keep_error = None
         except StorageFault:
             is_stuck = True
@@ -255,8 +255,10 @@ class PushSpool:
             await self._journal.release_lead()
 
     async def _store_all(self, records: Sequence[KeptPush]) -> None:
-        """Store these in order. Raises when the database is at fault: then they come again, but
-        for those that are stored, which could be queued a second time.
+        """Store these in order.
+
+        Raises if the database is at fault. The caller then retries them, but not those already
+        stored, which could be queued a second time.
         """
         left = [record for record in records if record.position not in self._stored]
         readable = [(record, record.items) for record in left if record.items is not None]
@@ -275,7 +277,7 @@ class PushSpool:
                 failed = failed or error
         if failed is not None:
             raise failed
-        # Only now: before, they would be set aside again each time the others are tried.
+        # Set aside last. Earlier, each retry of the others would set them aside again.
         for record, why in refused:
             await self._set_aside(record, why)
 

@@ -1,4 +1,4 @@
-"""Stores pushes that were answered before: what comes back from the spool."""
+"""Stores pushes that were answered before: those from the spool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queenmq.errors import PartitionBusy, StorageRejected
 
 
 class Send(Protocol):
-    """The way into the push path; see PushService.send."""
+    """The entry into the push path; see PushService.send."""
 
     def __call__(
         self, items: PushItems, refs: list[PartitionRef], *, is_queued: bool, row: AcceptedRow
@@ -22,7 +22,7 @@ class Send(Protocol):
 
 
 class AcceptedPushes:
-    """The push path for requests that cannot be refused any more."""
+    """The push path for requests that can no longer be refused."""
 
     def __init__(self, catalogue: Catalogue, send: Send) -> None:
         self._catalogue = catalogue
@@ -31,11 +31,12 @@ class AcceptedPushes:
         self.messages = 0
 
     async def store(self, requests: Sequence[PushItems]) -> list[BaseException | None]:
-        """Store requests that were answered before, in order: none is refused for want of room,
-        and what a held partition keeps from being stored is queued.
+        """Store requests that were answered before, in order.
 
-        The result has for each request why it is not stored; None when it is. Requests go apart by
-        partition, so that one which waits for a partition holds up none of the others.
+        None is refused for lack of room. Requests for a held partition are queued.
+
+        The result has the reason for each request that is not stored, and None for the others.
+        Requests are split by partition, so that one held partition does not delay the others.
         """
         parts = [(at, part) for at, one in enumerate(requests) for part in split_items(one)]
         refs = await self._find_all({part.keys[0] for _, part in parts})
@@ -46,7 +47,7 @@ class AcceptedPushes:
             results[n] = error
         errors: list[BaseException | None] = [None] * len(requests)
         for (at, _), error in zip(parts, results, strict=True):
-            # A request that has to come again is not done, whatever else is wrong with it.
+            # A request with a part to retry is not done, whatever else failed.
             if errors[at] is None or isinstance(errors[at], StorageRejected):
                 errors[at] = error or errors[at]
         return errors
@@ -68,14 +69,14 @@ class AcceptedPushes:
             outcome = await sent
             self.messages += outcome.outcomes.count(ItemOutcome.STORED)
 
-        # They begin in this order, and all of them before any is waited for.
+        # Start all of them in this order before waiting for any.
         results = await asyncio.gather(*map(store, parts), return_exceptions=True)
         return [one if isinstance(one, BaseException) else None for one in results]
 
     async def _find_all(
         self, keys: Collection[PartitionKey]
     ) -> dict[PartitionKey, PartitionRef | BaseException]:
-        """Return every partition, made where needed, or why that failed."""
+        """Return each partition, created if needed, or the error."""
 
         async def find(key: PartitionKey) -> PartitionRef:
             return (await self._catalogue.ensure([key]))[0]

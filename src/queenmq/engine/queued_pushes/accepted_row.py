@@ -1,4 +1,4 @@
-"""Pushes that were answered before they are stored: what keeps them in order. Pure."""
+"""Keeps pushes in order that were answered before they are stored. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ V = TypeVar("V")
 class AcceptedRow:
     """Requests that were answered before, in the order in which they are to be stored.
 
-    Once one could not be stored, the later ones of its partition must not be either: they would
-    overtake it. One that is refused for its content is out of the row.
+    Once a request cannot be stored, later ones of its partition must wait, or they would overtake
+    it. A request that is refused for its content no longer blocks the others.
     """
 
     def __init__(self) -> None:
@@ -27,12 +27,12 @@ class AcceptedRow:
             self._errors.update(dict.fromkeys(keys, error))
 
     def error_of(self, keys: Iterable[PartitionKey]) -> QueenError | None:
-        """Return why a request for these partitions must not be stored now."""
+        """Return the reason why a request for these partitions must not be stored now, or None."""
         return next((self._errors[key] for key in keys if key in self._errors), None)
 
 
 def split_items(items: PushItems) -> list[PushItems]:
-    """Return the items of a request apart by partition, each part in order."""
+    """Split the items of a request by partition, each part in order."""
     places: dict[PartitionKey, list[int]] = {}
     for at, key in enumerate(items.keys):
         places.setdefault(key, []).append(at)

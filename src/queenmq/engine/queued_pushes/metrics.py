@@ -15,14 +15,14 @@ _RATE = 100.0
 
 
 class OperationMetrics:
-    """Counts of one broker process; the depth is that of the database, as last measured here."""
+    """Counts of one broker process. The depth is that of the database, as last measured here."""
 
     def __init__(self, registry: Registry) -> None:
         self._rate: float | None = None
         self._depth = 0
         self._oldest_s = 0.0
         self._undecided = 0
-        #: From accepting an operation to storing it, on average of late; None before the first.
+        #: Recent average time from accepting an operation to storing it; None before the first.
         self.latency_s: float | None = None
         prefix = "queen_operation_queue_"
         registry.gauge(
@@ -43,7 +43,7 @@ class OperationMetrics:
         self._queued = registry.counter(prefix + "queued", "Operations queued here.")
         self._executed = registry.counter(prefix + "executed", "Operations completed here.")
         self._messages = registry.counter(prefix + "messages", "Messages they stored.")
-        #: The same, for those who add it up.
+        #: The same as a histogram.
         self.messages = 0
         self._failed = registry.counter(prefix + "failed", "Operations given up here.")
         self._reclaimed = registry.counter(
@@ -57,19 +57,17 @@ class OperationMetrics:
 
     @property
     def depth(self) -> int:
-        """Return operations that wait, as far as this broker knows."""
+        """Return how many operations wait, as far as this broker knows."""
         return self._depth
 
     @property
     def oldest_s(self) -> float:
-        """Age of the oldest operation that waits, as last measured here."""
+        """Return the age of the oldest waiting operation, as last measured here."""
         return self._oldest_s
 
     @property
     def undecided(self) -> int:
-        """Return failed operations that no operator has retried or discarded, as last measured
-        here.
-        """
+        """Return how many failed operations wait for an operator, as last measured here."""
         return self._undecided
 
     @property
@@ -78,7 +76,7 @@ class OperationMetrics:
         return self._rate
 
     def wait_s(self, position: int) -> int:
-        """Return how long the operation at this place in line may take, in whole seconds."""
+        """Estimate how long the operation at this place in line takes, in whole seconds."""
         return max(1, round(position / (self._rate or _RATE)))
 
     def note_queued(self, count: int) -> None:

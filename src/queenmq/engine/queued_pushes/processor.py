@@ -1,9 +1,9 @@
 """Runs the operations that wait in the database, on every broker at once.
 
-A claim takes of each partition what is next in line. Running it stores the messages and completes
-the operations in one transaction, so whatever breaks in between is as if it had not begun. What
-fails is run again in smaller parts until the one at fault is alone. Only data that the database
-refuses is held against an operation; a fault of the database is waited out, however long it takes.
+A claim takes the next operations of each partition. Running it stores the messages and completes
+the operations in one transaction, so a failure leaves nothing half done. Failed operations are
+retried in smaller parts until the one at fault is alone. An operation only fails for data that the
+database refuses. A fault of the database is waited out, however long it takes.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ logger = logging.getLogger(__name__)
 #: Partitions and messages of one claim.
 _PARTITIONS_MAX = 500
 _ITEMS_MAX = 2_000
-#: How often to look when nothing was queued here: other brokers queue as well, and die.
+#: How often to poll when nothing was queued here: other brokers queue, and may die.
 _IDLE_S = 1.0
 #: Between two claims under load.
 _PACE_S = 0.25
 #: An operation that failed is not tried again before this; each failure doubles it.
 _DELAY_MS = 200
 _DELAY_MS_MAX = 10_000
-#: What an operation whose partition is held waits for its next try.
+#: How long an operation of a held partition waits before its next try.
 _HELD_MS = 250
 
 Operations = Sequence[ClaimedOperation]
 
 
 class OperationProcessor:
-    """The loop of one broker. `on_stored` gets the partitions that got messages.
+    """The loop of one broker. `on_stored` is called with the partitions that got messages.
 
-    While pushes are held back (`is_engaged`) it goes slowly, or queueing them would relieve
-    nothing.
+    While pushes are queued for load (`is_engaged`) it runs slowly. Otherwise queueing would not
+    relieve the database.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class OperationProcessor:
         self._news.set()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the loop."""
         self._task = asyncio.create_task(self._loop(), name="operations")
 
     async def stop(self) -> None:
-        """End; what is claimed then is given back, or found by others after its timeout."""
+        """Stop the loop. Claimed operations are released, or time out for other brokers."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -103,17 +103,18 @@ class OperationProcessor:
                 facts = {"event": "operations_failed"}
                 logger.debug("Queued operations have to wait: %s", error, extra=facts)
                 if isinstance(error, StorageFault):
-                    # However many are queued meanwhile: each try costs the database as much.
+                    # Pause, however many are queued meanwhile: each try costs the database the
+                    # same.
                     await asyncio.sleep(_IDLE_S)
             except Exception:
-                # A defect must be seen, and must not end the service for the life of the broker.
+                # Log a bug, but keep the service running.
                 logger.exception(
                     "Running queued operations failed unexpectedly.",
                     extra={"event": "operations_broke"},
                 )
 
     async def _drain(self) -> None:
-        """Run all there is. The depth is measured on the way too: others queue and run as well."""
+        """Run all operations. Also measure the depth, because other brokers queue and run, too."""
         measured_ms = now_ms()
         while await self.run_once():
             if now_ms() - measured_ms >= _IDLE_S * 1000:
@@ -124,7 +125,7 @@ class OperationProcessor:
         self._metrics.note_depth(await self._store.count_waiting())
 
     async def run_once(self) -> bool:
-        """Claim and run what there is; whether any of it could be stored."""
+        """Claim and run operations. Return whether any could be stored."""
         token = random_uuid()
         claimed = await self._store.claim(
             self._worker, token, partitions_max=_PARTITIONS_MAX, items_max=_ITEMS_MAX
@@ -135,14 +136,14 @@ class OperationProcessor:
         try:
             return await self._run(token, claimed) > 0
         except BaseException:
-            # Release the claim, so that no other broker has to wait for its timeout.
+            # Release the claim, so that other brokers need not wait for its timeout.
             with contextlib.suppress(QueenError, TimeoutError):
                 async with asyncio.timeout(_IDLE_S):
                     await self._store.release(_ids(claimed), token)
             raise
 
     async def _run(self, token: UUID, operations: Operations) -> int:
-        """Run them together, else in halves down to the one at fault; how many are completed."""
+        """Run operations together, else in halves down to the bad one. Return the number completed."""
         began_ms = now_ms()
         try:
             messages = await self._store.run(
@@ -169,7 +170,7 @@ class OperationProcessor:
         first, second = operations[:middle], operations[middle:]
         done = await self._run(token, first)
         if done < len(first) and first[-1].partition_id == second[0].partition_id:
-            # The order of a partition: what is behind a failure waits for it.
+            # To keep the order, operations behind a failed one wait for it.
             await self._store.release(_ids(second), token)
             return done
         return done + await self._run(token, second)
@@ -196,7 +197,7 @@ class OperationProcessor:
 
 
 def cut(operations: Operations) -> int:
-    """Return where to divide: between two partitions if there are several, near the middle."""
+    """Return where to split: near the middle, between two partitions if there are several."""
     half = len(operations) // 2
     borders = [
         place

@@ -1,7 +1,7 @@
 """Keeps the state of each query below a bound.
 
-The sizes are estimates: those of the last look at the database, and what this process has added
-since. Several brokers together may pass the bound by what they write between two looks.
+The sizes are estimates: the last sizes read from the database plus the changes of this process
+since. Several brokers together may exceed the bound by what they write between two reads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from uuid import UUID
 from queenmq.clock import now_ms
 from queenmq.errors import TransactionRefused
 
-#: Milliseconds between two looks at one query, at least, and as a multiple of how long a look took.
+#: Milliseconds between two reads for one query, at least, and as a multiple of a read's time.
 _MEASURE_MS = 5_000.0
 _LOOK_SHARE = 50
 #: Queries that are remembered.
@@ -28,7 +28,7 @@ class StateBudget:
         self._measure = measure
         self._bytes_max = bytes_max
         self._bytes: dict[UUID, int] = {}
-        #: When to look again.
+        #: When to read the size again.
         self._due: dict[UUID, float] = {}
 
     async def check(self, query_id: UUID) -> None:
@@ -42,13 +42,13 @@ class StateBudget:
             )
 
     def grew(self, query_id: UUID, delta: int) -> None:
-        """Note by how much a committed cycle has changed the state."""
+        """Record how many bytes a committed cycle has added to the state."""
         if query_id in self._bytes:
             self._bytes[query_id] += delta
 
     async def _measure_state(self, query_id: UUID) -> None:
         started = now_ms()
-        # Others go on with the old estimate meanwhile.
+        # Other cycles use the old estimate meanwhile.
         self._due[query_id] = started + _MEASURE_MS
         try:
             found = await self._measure([query_id])

@@ -11,7 +11,7 @@ from queenmq.engine.requests import PartitionRef
 from queenmq.engine.streams.requests import CycleItems, CycleOutcome
 from queenmq.errors import PartitionBusy, QueenError
 
-#: A partition, and the cursor of a group in it, what a query has there, or (`PUSHES`) itself.
+#: A partition, and in it the cursor of a group, the state of a query, or (`PUSHES`) itself.
 Key = tuple[UUID, str]
 PUSHES = ""
 #: Begins the second part of a query's key. No group has it, because names hold no NUL.
@@ -19,7 +19,7 @@ _QUERY = "\0"
 
 
 def pair_key(query_id: UUID, partition_id: UUID) -> Key:
-    """Return the key of what a query has in a partition."""
+    """Return the key of a query's state in a partition."""
     return partition_id, f"{_QUERY}{query_id}"
 
 

@@ -1,4 +1,4 @@
-"""Remembers the last error of each query, at most once a second, whatever its clients do."""
+"""Stores the last error of each query, at most once a second, whatever its clients do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUERIES_MAX = 1_000
 
 
 class ErrorNotes:
-    """Errors that wait to be written down."""
+    """Errors that wait to be stored."""
 
     def __init__(self, write: Callable[[Mapping[UUID, str]], Awaitable[None]]) -> None:
         self._write = write
@@ -25,14 +25,14 @@ class ErrorNotes:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, query_id: UUID, error: str) -> None:
-        """Have an error written down soon."""
+        """Store an error soon."""
         if len(self._waiting) < _QUERIES_MAX:
             self._waiting[query_id] = error[:_LENGTH_MAX]
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self._start)
 
     async def drain(self) -> None:
-        """Write down what waits, and return when that is done."""
+        """Store all waiting errors."""
         if self._timer is not None:
             self._timer.cancel()
             self._start()
@@ -45,6 +45,6 @@ class ErrorNotes:
         self._task = asyncio.create_task(self._run(waiting), name="stream-errors")
 
     async def _run(self, waiting: Mapping[UUID, str]) -> None:
-        # An outage costs the note; the clients have the errors.
+        # An outage loses the note. The clients have the errors.
         with contextlib.suppress(QueenError):
             await self._write(waiting)

@@ -10,15 +10,15 @@ from queenmq.engine.streams.requests import CycleCall, CycleRow, StateAsk, State
 
 
 class CycleStore(Protocol):
-    """The database verbs of cycles. Methods raise the errors of `queenmq.errors` only."""
+    """The database calls of cycles. Methods raise the errors of `queenmq.errors` only."""
 
     async def commit_cycles(
         self, call: CycleCall, *, queue_max: int, lock_timeout_ms: int
     ) -> list[CycleRow]:
-        """Commit each cycle or refuse it; one row per cycle, in order."""
+        """Commit or refuse each cycle. Return one row per cycle, in order."""
 
     async def read_states(self, asks: Sequence[StateAsk]) -> list[StateRows]:
-        """Read state; one result per ask, in order."""
+        """Read state. Return one result per request, in order."""
 
     async def find_busy_pairs(self, pairs: Sequence[tuple[UUID, UUID]]) -> set[tuple[UUID, UUID]]:
         """Return the (query, partition) pairs whose row another transaction holds."""

@@ -1,4 +1,4 @@
-"""Reads of state: joined into few calls. Each is asked again by itself if a call fails."""
+"""Joins reads of state into few calls. If a call fails, each read is retried alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReadEntry:
 
 
 class StateReads:
-    """The way of reads through a broker."""
+    """The read path of stream state."""
 
     def __init__(self, store: CycleStore) -> None:
         self._store = store

@@ -34,12 +34,12 @@ class CycleItems:
     keeps_lease: bool
     #: The version of the state that the client has seen; None if it does not say.
     version: int | None
-    #: Of everything above: a cycle that is sent again is known by it.
+    #: Digest of everything above. It recognises a cycle that is sent again.
     digest: UUID
 
     @property
     def seed(self) -> UUID | None:
-        """What ids that are made up for it begin from; None for one that may be meant twice."""
+        """Return the seed of generated ids; None if a repeat may be intended."""
         has_lease = self.ack is not None and self.ack.lease_id is not None
         return self.digest if has_lease else None
 
@@ -75,9 +75,9 @@ class CycleOutcome(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """A query as it is known; its hash differs from the one given if it was not accepted."""
+    """A registered query. Its hash differs from the given one if that was not accepted."""
 
-    #: None: the name belongs to a query of another queue, and that was not to be changed.
+    #: None: the name belongs to a query of another queue, which was left alone.
     query_id: UUID | None
     is_fresh: bool
     is_reset: bool

@@ -1,4 +1,4 @@
-"""Cycles of streams: joined into few calls, each committed or refused by itself."""
+"""Joins cycles of streams into few calls. Each cycle is committed or refused by itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ATTEMPTS_MAX = 5
 
 
 class CycleService:
-    """The way of cycles through a broker."""
+    """The path of stream cycles."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class CycleService:
     async def commit(self, cycle: CycleItems) -> CycleOutcome:
         """Commit all of a cycle, or raise with nothing changed.
 
-        TransactionRefused says why a cycle cannot be committed as it stands. A cycle that was
-        committed before is not done again, but answered as it was.
+        Raises TransactionRefused with the reason if the cycle cannot be committed as it is. A cycle
+        that was committed before is not repeated, but gets the same answer.
         """
         if self._waiting >= _WAITING_MAX:
             raise Overloaded(
@@ -114,7 +114,7 @@ class CycleService:
             self._waiting -= 1
 
     async def _check_budget(self, cycle: CycleItems) -> None:
-        """Refuse a cycle whose query has too much state, unless it is one that is committed."""
+        """Refuse a cycle whose query has too much state, unless it was committed before."""
         try:
             await self._budget.check(cycle.query_id)
         except TransactionRefused:
@@ -176,7 +176,7 @@ class CycleService:
                 await self._run_round([entry], lock_timeout_ms)
 
     async def _retarget(self, entries: list[CycleEntry]) -> None:
-        """Aim cycles anew whose sink partitions were deleted, and put them back."""
+        """Give cycles new sink partitions if theirs were deleted, and put them back."""
         self._catalogue.forget(key for one in entries for key in one.cycle.pushes.keys)
         aimed = []
         for entry in entries:

@@ -14,7 +14,7 @@ from queenmq.errors import QueenError
 
 
 class Answer(NamedTuple):
-    """Answer a pop. Each pop whose caller is still there gets exactly one."""
+    """Answer a pop. Each pop whose caller is still there gets exactly one answer."""
 
     intention: Intention
     result: PopAnswer | QueenError
@@ -27,7 +27,7 @@ class Lease(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """Read a batch that is too large to be read beside others. Ends in `fetched` or `fetch_failed`.
+    """Read a batch that is too large to share a call. Ends in `fetched` or `fetch_failed`.
 
     The pool belongs to the board. Readers hand it back untouched.
     """
@@ -39,7 +39,7 @@ class Fetch(NamedTuple):
 
 
 class HandBack(NamedTuple):
-    """End leases that no pop waits for any more. Ends in `handed_back` if it works."""
+    """End leases that no pop waits for any more. Ends in `handed_back` on success."""
 
     pool: Pool
     grants: Sequence[PopGrant]
@@ -64,7 +64,7 @@ class Announce(NamedTuple):
 
 
 class WakeAt(NamedTuple):
-    """Report `due` at this time, or earlier."""
+    """Report `due` no later than this time."""
 
     at_ms: float
 

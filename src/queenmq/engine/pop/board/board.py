@@ -1,33 +1,34 @@
-"""The one owner of everything that the pop path knows. Pure: no clock, no I/O, no event loop.
+"""The single owner of all state of the pop path. Pure: no clock, no I/O, no event loop.
 
 How pops work. A *pool* joins the waiting pops of one consumer group that look in the same place
-with what is known of that place. The board holds all pools and is the only one to change them. Each
-thing that happens is one call of an event method below. An event changes pools and returns
-*actions*: answers to give, calls to make, times to wake up at. The shells around the board
-(`engine/pop/service.py`, `calls.py`, `preflight.py`) carry actions out and report what came of them
-as new events.
+with what is known of that place. The board holds all pools, and only the board changes them. Every
+event is one call of a method below. It changes pools and returns *actions*: answers to give, calls
+to make, times to wake up at. The shells around the board (`engine/pop/service.py`, `calls.py`,
+`preflight.py`) carry out the actions and report the results as new events.
 
-*Turns.* Most events only leave a note: this pool has news. `turn` works the notes off, so that
-requests that arrive together share a call. It plans: the longest waiters get the partitions to try
-(decision.py), each partition in one call at most. A pool with waiters and nothing to try is
-exhausted. Its impatient waiters are answered once everything has been looked up, the others wait.
+*Turns.* Most events only mark a pool as having news. `turn` then handles all marked pools at once,
+so that requests that arrive together share a call. It plans: the longest waiters get the partitions
+to try (decision.py), each partition in at most one call. A pool with waiters and nothing to try is
+exhausted. Once everything has been looked up, its waiters with `wait=false` are answered. The
+others wait.
 
 *Ticks.* Every look-up has a number, its tick. A pop remembers the newest tick at its arrival. Only
-a look-up with a higher one began after the pop came and can say that there is nothing for it. The
-same rule decides between two pieces of knowledge: what was learnt during a look-up is newer than
-it.
+a look-up with a higher tick began after the pop arrived, so only that one can prove that there is
+nothing for it. The same rule decides between two facts: a fact learnt during a look-up is newer
+than the look-up.
 
-*Horizons.* A finished look-up leaves a horizon: a transaction number below which all is known. The
-next look-up starts there. As long as a pool has a horizon, every partition with messages for the
-group is ready, held or in a call, or got its messages from a transaction at or above the horizon.
+*Horizons.* A finished look-up leaves a horizon: a transaction number below which everything is
+known. The next look-up starts there. As long as a pool has a horizon, every partition with messages
+for the group is ready, held or in a call, or got its messages from a transaction at or above the
+horizon.
 
-*Doubt.* When that may be untrue (a call broke, the database was away, a list was full), the horizon
-is given up and the next look-up searches the whole place. A doubt that arises during a look-up wins
-over its result.
+*Doubt.* When that may no longer be true (a call failed, the database was away, a list was full),
+the board drops the horizon, and the next look-up searches the whole place. A doubt that arises
+during a look-up wins over its result.
 
 *Hints.* Pushes, acks and notifications are hints: they name a partition to try or a pool to look
-up. A lost hint costs time, no message: pools are polled at growing intervals (poll_schedule.py). A
-false hint costs one try, because the lease itself checks again in the database.
+up. A lost hint costs time but no message, because pools are also polled (poll_schedule.py). A false
+hint costs one try, because the lease itself checks again in the database.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class BoardLimits:
 
 
 class PopBoard:
-    """All waiting pops, all knowledge about partitions, and what is on its way."""
+    """Holds all waiting pops, all knowledge about partitions, and all calls in flight."""
 
     def __init__(
         self,
@@ -101,12 +102,12 @@ class PopBoard:
 
     @property
     def ready_count(self) -> int:
-        """Return how many pops could be tried now. Parked ones wait for messages."""
+        """Return how many pops could be tried now. Parked pops do not count."""
         return sum(min(pool.waiting_count, len(pool.ready)) for pool in self._state.dirty)
 
     def count_waiting(self, key: PartitionKey | str, filters: tuple[str, str], group: str) -> int:
-        """Count the pops of a group that could get something of a partition, or of any partition
-        of a queue; filters are its namespace and task.
+        """Count the pops of a group that could get messages of a partition, or of any partition of
+        a queue. `filters` are the queue's namespace and task.
         """
         return sum(
             pool.waiting_count
@@ -115,7 +116,7 @@ class PopBoard:
         )
 
     def count_by_queue(self) -> dict[str, int]:
-        """Count the waiting pops by queue; those that name none are under the empty name."""
+        """Count the waiting pops by queue. Pops by label are under the empty name."""
         counts: dict[str, int] = {}
         for pool in self._state.pools:
             if pool.waiting_count:
@@ -126,7 +127,7 @@ class PopBoard:
     # Pops come and go.
 
     def arrived(self, intention: Intention, now_ms: float) -> list[Action]:
-        """Take in a pop that has arrived."""
+        """Handle a pop that has arrived."""
         if self._state.is_closing:
             return self._state.finish(intention, PopEvent.DRY, STOPPING, now_ms)
         request = intention.request
@@ -140,11 +141,11 @@ class PopBoard:
             pool.is_found = True
         else:
             if pool.is_specific:
-                # What an id told that is forgotten since, as of a deleted queue, counts no more.
+                # Knowledge from an id that was forgotten since (a deleted queue) is void.
                 pool.require_look_up(self._state.tick)
             if pool.poll_at_ms is None:
-                # Also when every pop is served at once: no event announces a lease that has run
-                # out.
+                # Also when every pop is served at once: no event announces a lease that has
+                # expired.
                 self._state.schedule.add(pool, now_ms, is_busy=True)
         pool.is_used = True
         pool.add(intention)
@@ -152,7 +153,7 @@ class PopBoard:
         return []
 
     def left(self, intention: Intention, now_ms: float) -> list[Action]:
-        """Take in that the caller has gone. What a call still brings for it is handed back."""
+        """Handle a caller that left. Leases that a call still brings for it are handed back."""
         if intention.is_waiting:
             self._state.pool_of(intention.request).remove(intention)
             intention.move(PopEvent.CALLER_LEFT, now_ms)
@@ -161,13 +162,14 @@ class PopBoard:
         return []
 
     def left_with(self, request: PopRequest, grants: Sequence[PopGrant]) -> list[Action]:
-        """Take in that the caller has gone before it could get these. Messages that were acked are
-        lost.
+        """Handle a caller that left before it got these messages.
+
+        Messages that were acked are lost.
         """
         return [] if request.is_auto_ack else [HandBack(self._state.pool_of(request), grants)]
 
     def expired(self, intention: Intention, now_ms: float) -> list[Action]:
-        """Answer a pop that has waited as long as it may."""
+        """Answer a pop whose time is up."""
         intention.is_expired = True
         if not intention.is_waiting:
             return []
@@ -176,9 +178,10 @@ class PopBoard:
         return self._state.finish(intention, PopEvent.DRY, answer, now_ms)
 
     def dismissed(self, queue: str, consumer_group: str, now_ms: float) -> list[Action]:
-        """Forget the start of a group on a queue. Pops that named one have to name it again.
+        """Forget the start of a group on a queue.
 
-        Left to wait, it would get the queue from its oldest message on.
+        Waiting pops that named a start are answered and have to name it again. If they kept
+        waiting, they would get the queue from its oldest message on.
         """
         gone = [
             intention
@@ -196,15 +199,15 @@ class PopBoard:
         return self._answer_all(waiting, STOPPING, now_ms)
 
     def paused(self, is_paused: bool, now_ms: float) -> list[Action]:
-        """Pops are held back from now on, or served again.
+        """Pause all pops from now on, or serve them again.
 
-        A pop that may not wait is answered at once. The others wait on, up to their deadlines.
+        A pop with `wait=false` is answered at once. The others keep waiting until their deadlines.
         """
         self._state.is_paused = is_paused
         return self._hold_back_or_wake(list(self._state.pools), is_paused, now_ms)
 
     def group_paused(self, consumer_group: str, is_paused: bool, now_ms: float) -> list[Action]:
-        """The pops of one group are held back from now on, or served again; as in `paused`."""
+        """Pause the pops of one group from now on, or serve them again; see `paused`."""
         if is_paused:
             self._state.paused_groups.add(consumer_group)
         else:
@@ -249,24 +252,22 @@ class PopBoard:
                     self._state.wake(pool)
 
     def listening(self, is_listening: bool) -> None:
-        """Note that notifications arrive from now on, or do not any more; some may have been
-        lost.
-        """
+        """Note that notifications now arrive, or no longer do. Some may have been lost."""
         self._state.schedule.is_listening = is_listening
         self.pushed_elsewhere(["*"])
 
     def due(self, now_ms: float) -> None:
-        """Note that the time has come at which the board wanted to be woken."""
+        """Handle the timer that the board asked for."""
         for pool in self._state.schedule.take_due(now_ms):
             if pool.waiting_count or pool.claims or pool.is_used:
                 pool.is_used = False
                 self._state.dry[pool] = None
 
     def turn(self, now_ms: float, *, free_slots: int) -> list[Action]:
-        """Work off the news, with as many calls as there are free slots."""
+        """Handle all pools with news, with as many calls as there are free slots."""
         return [] if self._state.is_paused else self._turns.turn(now_ms, free_slots=free_slots)
 
-    # What came of actions.
+    # Results of actions.
 
     def lost(self) -> None:
         """Note that a call ended without an answer: the database was away and may be another one
@@ -277,21 +278,21 @@ class PopBoard:
     def leased(
         self, assignments: list[Assignment], grants: Iterable[PopGrant], now_ms: float
     ) -> list[Action]:
-        """Take in the result of a lease call."""
+        """Handle the result of a lease call."""
         return self._results.leased(assignments, grants, now_ms)
 
     def lease_failed(
         self, assignments: list[Assignment], error: QueenError, now_ms: float
     ) -> list[Action]:
-        """Take in a failed lease call. Nothing that it leased stays."""
+        """Handle a failed lease call. None of its leases remain."""
         return self._results.lease_failed(assignments, error, now_ms)
 
     def fetched(self, fetch: Fetch, read: list[PopGrant], now_ms: float) -> list[Action]:
-        """Take in a large batch. Leases whose messages were deleted meanwhile are empty."""
+        """Handle a large batch. Leases whose messages were deleted meanwhile are empty."""
         return self._results.fetched(fetch, read, now_ms)
 
     def fetch_failed(self, fetch: Fetch, error: QueenError, now_ms: float) -> list[Action]:
-        """Take in that a large batch was not read. Its leases were handed back if possible."""
+        """Handle a failed read of a large batch. Its leases were handed back if possible."""
         return self._results.fetch_failed(fetch, error, now_ms)
 
     def handed_back(self, pool: Pool, grants: Sequence[PopGrant]) -> list[Action]:
@@ -303,7 +304,7 @@ class PopBoard:
         self._look_ups.end(look_up, now_ms)
 
     def look_up_failed(self, look_up: LookUp, error: QueenError, now_ms: float) -> list[Action]:
-        """Take in that a question of a look-up has failed."""
+        """Handle a failed question of a look-up."""
         return self._look_ups.fail(look_up, error, now_ms)
 
     def _answer_all(

@@ -1,9 +1,9 @@
 """The decision engine: assigns partitions to pops. Pure, and changes nothing it is given.
 
-From the pools with news (waiting pops, and the partitions known to have work for them) comes a plan
-for one database call. The longest waiter goes first and gets the least recently served partition;
-but a partition that pops wait for by name is reserved for them. All pools of a group draw
-from one pot: no (partition, group) is given twice, and no partition that is in another call.
+Input are the pools with news: waiting pops and the partitions known to have work for them. Output
+is a plan for one database call. The longest waiter goes first and gets the least recently served
+partition. A partition that pops wait for by name is reserved for them. The plan never assigns a
+(partition, group) pair twice, and never a partition that is in another call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from queenmq.engine.pop.intention import Intention
 
 
 class Decision(enum.Enum):
-    """The decision of a cycle about a waiting pop. A skipped one goes on waiting."""
+    """The decision about a waiting pop. A skipped pop keeps waiting."""
 
     #: Its scope holds nothing for the group.
     SKIP_NO_PARTITIONS = "no_partitions"
@@ -36,7 +36,7 @@ class Decision(enum.Enum):
 
 
 class Room(NamedTuple):
-    """The room of one call. One request always fits."""
+    """The capacity of one call. A single request always fits."""
 
     requests: int
     candidates: int
@@ -55,7 +55,7 @@ class Assignment(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """The pops of one call, the pools whose other pops found nothing, and those without room."""
+    """The pops of one call, the pools that found nothing for others, and those that did not fit."""
 
     assignments: list[Assignment] = field(default_factory=list)
     skipped: list[tuple[Pool, Decision]] = field(default_factory=list)
@@ -71,8 +71,8 @@ def count_skipped(plan: Plan) -> dict[Decision, int]:
 
 
 def decide(pools: Iterable[Pool], busy: Container[UUID], *, room: Room) -> Plan:
-    """Plan one call for these pools; busy are the partitions in other calls."""
-    # By the longest waiter of each: a pool that is cut off now is first some day.
+    """Plan one call for these pools. `busy` are the partitions in other calls."""
+    # Sorted by longest waiter: a pool that does not fit now moves to the front in time.
     waited_for = sorted((one for one in pools if one.waiting_count), key=Pool.first_number)
     planner = _Planner(busy, room)
     for pool in waited_for:
@@ -112,11 +112,11 @@ class _Planner:
         self._reserved: dict[str, set[UUID]] = {}
 
     def reserve(self, pool: Pool) -> None:
-        """Keep the partition of these pops from those that take any."""
+        """Reserve the partition of these pops from pops that take any."""
         self._reserved.setdefault(pool.consumer_group, set()).update(pool.ready)
 
     def serve(self, pool: Pool) -> None:
-        """Give the waiters of a pool what there is for them."""
+        """Assign partitions to the waiters of a pool."""
         if self._serve(pool):
             self.plan.skipped.append((pool, reason_to_skip(pool)))
 
@@ -145,7 +145,7 @@ class _Planner:
         assignments = self.plan.assignments
         if not assignments:
             return True
-        # A pop whose last call broke is tried alone, so that it cannot break others.
+        # A pop whose last call failed is tried alone, so that it cannot fail others.
         return (
             not self._is_closed
             and not intention.broken_calls

@@ -10,7 +10,7 @@ from queenmq.engine.outcomes import HoldReason, PopOutcome
 from queenmq.engine.pop.board.decision import Assignment
 from queenmq.engine.requests import PopGrant
 
-#: A pop whose candidates are locked by others this often is treated as if they had nothing.
+#: After this many tries on locked candidates, a pop is treated as if they were empty.
 TRIES_MAX = 5
 
 #: Outcomes of a candidate that say why its messages must wait.
@@ -26,20 +26,20 @@ _HAD = (PopOutcome.GRANTED, PopOutcome.LEASED)
 
 
 class Lesson(NamedTuple):
-    """The follow-up for the board beside the changes of the pool."""
+    """What the board has to do after the pool has changed."""
 
     #: False: the partition that the scope names may be gone.
     is_known: bool
     #: When the first message of the pool that was found waiting is due.
     due_at_ms: float | None
-    #: So many partitions are held that a look-up is worth it to forget some.
+    #: So many partitions are held that a look-up pays off, because it drops some.
     wants_look_up: bool
 
 
 def learn_from_call(
     assignment: Assignment, answers: Iterable[PopGrant], *, tick: int, now_ms: float
 ) -> Lesson:
-    """Write what the call found into the pool that it was made for."""
+    """Update the pool with the results of its call."""
     pool = assignment.pool
     answered = {one.partition_id: one for one in answers}
     if any(one.outcome in _HAD for one in answered.values()):

@@ -1,4 +1,4 @@
-"""Takes in the results of lease calls and finishes their pops. Pure: no clock, no I/O."""
+"""Handles the results of lease calls and finishes their pops. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LeaseResults:
     def leased(
         self, assignments: list[Assignment], grants: Iterable[PopGrant], now_ms: float
     ) -> list[Action]:
-        """Take in the result of a lease call."""
+        """Handle the result of a lease call."""
         self.end(assignments)
         answers: dict[int, list[PopGrant]] = {}
         for grant in grants:
@@ -41,7 +41,7 @@ class LeaseResults:
     def lease_failed(
         self, assignments: list[Assignment], error: QueenError, now_ms: float
     ) -> list[Action]:
-        """Take in a failed lease call. Nothing that it leased stays."""
+        """Handle a failed lease call. None of its leases remain."""
         self.end(assignments)
         actions: list[Action] = []
         for assignment in assignments:
@@ -49,7 +49,7 @@ class LeaseResults:
         return actions
 
     def end(self, assignments: Iterable[Assignment]) -> None:
-        """Note that the partitions are free and everybody concerned has news."""
+        """Free the partitions and wake every pool that they concern."""
         for intention, pool, partition_ids, _ in assignments:
             pool.claims.discard(intention.number)
             self._state.claiming.difference_update(partition_ids)
@@ -75,7 +75,7 @@ class LeaseResults:
         elif granted:
             yield from self._state.finish(intention, PopEvent.GRANTED, PopAnswer(granted), now_ms)
             if intention.request.is_auto_ack:
-                # No lease was taken, so what is left in a partition can be had at once.
+                # No lease was taken, so the rest of the partition is available at once.
                 for one in granted:
                     if one.has_more:
                         self._state.free(one.partition_id, _key_of(one), pool.consumer_group)
@@ -113,8 +113,8 @@ class LeaseResults:
     def _break(
         self, intention: Intention, pool: Pool, error: QueenError, now_ms: float
     ) -> list[Action]:
-        """Try once more alone; then who may wait waits: the database may come back in time."""
-        # What was to be tried is in no list any more; no pop may be answered empty before a
+        """Retry once alone. Then a long poll waits, because the database may recover."""
+        # The partitions to try are in no list any more. Answer no pop empty before a
         # look-up.
         pool.doubt()
         pool.require_look_up(self._state.tick)
@@ -135,10 +135,10 @@ class LeaseResults:
             pool.add(intention)
         return []
 
-    # Large batches are read apart.
+    # Large batches are read in calls of their own.
 
     def fetched(self, fetch: Fetch, read: list[PopGrant], now_ms: float) -> list[Action]:
-        """Take in a large batch. Leases whose messages were deleted meanwhile are empty."""
+        """Handle a large batch. Leases whose messages were deleted meanwhile are empty."""
         intention, pool, granted, _ = fetch
         pool.reads -= 1
         granted = [*granted, *(one for one in read if one.message_count)]
@@ -149,7 +149,7 @@ class LeaseResults:
         return self._refuse(intention, pool, "again", now_ms)
 
     def fetch_failed(self, fetch: Fetch, error: QueenError, now_ms: float) -> list[Action]:
-        """Take in that a large batch was not read. Its leases were handed back if possible."""
+        """Handle a failed read of a large batch. Its leases were handed back if possible."""
         fetch.pool.reads -= 1
         return self._break(fetch.intention, fetch.pool, error, now_ms)
 
@@ -172,7 +172,7 @@ class LeaseResults:
             self._state.add_ready(pool, one.partition_id)
             if one.queue_name:
                 self._state.free(one.partition_id, _key_of(one), pool.consumer_group)
-        # Other brokers know of the leases and would wait for their end.
+        # Other brokers know of the leases and would wait until they expire.
         queues = dict.fromkeys(one.queue_name or pool.scope.queue or "*" for one in grants)
         return [Announce(queue) for queue in queues]
 

@@ -1,11 +1,13 @@
-"""One look-up, as questions to the database and what their answers teach. Pure: no clock, no I/O.
+"""One look-up: questions to the database, and what their answers mean for the pools.
 
-All idle pools of a queue share one question for what is new in it; only the pools that it concerns
-are looked up. Other pools that have been quiet for a while are first asked the cheaper question
-whether there is anything at all. A pool that knows its horizon is looked up from there on. A pool
-without one, or not searched for long, is searched whole. Where that finds more than it may bring,
-the queue is gone through page by page, so that catching up costs the same however many partitions
-there are.
+Pure: no clock, no I/O.
+
+All idle pools of a queue share one question: what is new? Only the pools that the news concerns are
+looked up. For other pools that have been quiet for a while, the cheaper question comes first: is
+there anything at all? A pool with a horizon is looked up from there on. A pool without one, or one
+that was not fully searched for long, gets a full search. If that finds more than one look-up may
+return, the next ones read the queue page by page, so that catching up costs the same however many
+partitions there are.
 """
 
 from __future__ import annotations
@@ -19,41 +21,41 @@ from queenmq.engine.pop.machine import PopEvent, PopState
 from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.requests import News, OnwardAsk, PartitionKey, ResolveAsk
 
-#: Pools polled at this interval or slower are asked the cheaper question first ...
+#: Pools polled at this interval or slower get the cheaper question first ...
 _QUIET_MS = 500
-#: ... but not for ever: a look-up also moves the horizon on.
+#: ... but not for ever, because a look-up also advances the horizon.
 _MISSES_MAX = 8
-#: A search of the whole scope in spite of a horizon, in case anything was changed behind our back.
+#: Run a full search this often in spite of a horizon, in case rows were changed by hand.
 _FULL_EVERY_MS = 120_000
 
 
 class FindNews(NamedTuple):
-    """What is new in these queues since these horizons? Answered by News for each."""
+    """Ask what is new in these queues since these horizons. The answer is a News for each."""
 
     queues: list[str]
     horizons: list[str]
 
 
 class FindPartitions(NamedTuple):
-    """Which ids have these partitions? The answer is remembered elsewhere."""
+    """Ask for the ids of these partitions. The catalogue remembers the answer."""
 
     keys: set[PartitionKey]
 
 
 class HasPending(NamedTuple):
-    """Is there anything at all? Answered by a truth value for each."""
+    """Ask whether there is anything at all. The answer is a bool for each."""
 
     asks: list[ResolveAsk]
 
 
 class SearchOnwards(NamedTuple):
-    """What does the next page hold? Answered by a Page for each, None when time ran out."""
+    """Ask for the next page. The answer is a Page for each, or None when time ran out."""
 
     asks: list[OnwardAsk]
 
 
 class Resolve(NamedTuple):
-    """Which partitions have work? Answered by Resolved for each, None when time ran out."""
+    """Ask which partitions have work. The answer is a Resolved each, or None if time ran out."""
 
     asks: list[ResolveAsk]
 
@@ -79,11 +81,11 @@ class Listener(Protocol):
         """Note that the pool has learnt something, and perhaps when its next message is due."""
 
     def put_first(self, pools: Iterable[Pool]) -> None:
-        """Time ran out before these pools. They come first in the next look-up."""
+        """Put these pools first in the next look-up, because time ran out before them."""
 
 
 class LookUp:
-    """Asks its questions one after the other, and writes into its pools what the answers say."""
+    """Asks its questions one after the other and updates its pools with the answers."""
 
     def __init__(
         self,
@@ -118,13 +120,13 @@ class LookUp:
         return began
 
     def end(self, now_ms: float) -> None:
-        """Let the pops wait again for what comes of it."""
+        """Let the pops wait again for the result."""
         for intention in self._began:
             if intention.state is PopState.RESOLVING:
                 intention.move(PopEvent.LOOKED_UP, now_ms)
 
     def questions(self) -> Generator[Question, Reply, None]:
-        """Yield each question; its reply has to be sent in."""
+        """Yield each question and receive its reply through `send`."""
         calm = {pool: None for pool in self.pools if self._is_calm(pool)}
         concerned = yield from self._with_news(list(calm))
         asked = [pool for pool in self.pools if pool not in calm or pool in concerned]
@@ -145,13 +147,13 @@ class LookUp:
         return self._now_ms - pool.full_at_ms > _FULL_EVERY_MS
 
     def _with_news(self, pools: list[Pool]) -> Generator[Question, Reply, set[Pool]]:
-        """Find the pools that something new concerns; the others have seen all there is."""
+        """Return the pools that the news concerns. The others have seen everything."""
         by_queue: dict[str, list[Pool]] = {}
         doubts = {}
         for pool in pools:
             by_queue.setdefault(pool.scope.queue or "", []).append(pool)
             doubts[pool] = pool.doubts
-            # What becomes known from now on counts beside the answer.
+            # Facts learnt from now on are newer than the answer.
             pool.is_woken = False
         if not by_queue:
             return set()
@@ -182,7 +184,7 @@ class LookUp:
         )
 
     def _with_work(self, pools: list[Pool]) -> Generator[Question, Reply, set[Pool]]:
-        """Find the pools that have something to deliver; the others wait for their next turn."""
+        """Return the pools that have something to deliver. The others wait for their next poll."""
         if not pools:
             return set()
         reply = yield HasPending([self._ask(pool) for pool in pools])
@@ -200,7 +202,7 @@ class LookUp:
         return ResolveAsk(pool.scope, pool.consumer_group, pool.horizon, tuple(pool.held))
 
     def _go_on(self, pools: list[Pool]) -> Generator[Question, Reply, list[Pool]]:
-        """Bring the next page where a search was cut off; the pools that need a whole search."""
+        """Fetch the next page of searches that were cut off. Return the pools for a full search."""
         asks = {
             pool: OnwardAsk(pool.scope.queue, pool.consumer_group, pool.after)
             for pool in pools
@@ -227,7 +229,7 @@ class LookUp:
         asks = [self._ask(pool) for pool in pools]
         sent = [(tuple(pool.held), pool.doubts) for pool in pools]
         for pool in pools:
-            # What becomes known from now on counts beside the answer.
+            # Facts learnt from now on are newer than the answer.
             pool.due_at_ms = None
             pool.is_woken = False
         reply = yield Resolve(asks)

@@ -1,4 +1,4 @@
-"""Which pools are looked up next, and what a look-up changes on the board. Pure: no I/O."""
+"""Decides which pools are looked up next, and applies the results. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queenmq.errors import QueenError, StorageFault, StorageRejected
 
 
 class LookUps:
-    """Begins one look-up at a time and takes its end in."""
+    """Starts one look-up at a time and handles its end."""
 
     def __init__(self, state: BoardState, *, pools_max: int, page: int, is_checking: bool) -> None:
         self._state = state
@@ -24,7 +24,7 @@ class LookUps:
         self._current: LookUp | None = None
 
     def begin(self, now_ms: float) -> LookUp | None:
-        """Begin the next look-up, if one is needed and none is on its way."""
+        """Start the next look-up, if one is needed and none is running."""
         if self._current is not None or not (pools := self._take()):
             return None
         self._state.tick += 1
@@ -50,7 +50,7 @@ class LookUps:
         return pools
 
     def cover(self, pool: Pool) -> bool:
-        """Return whether the look-up on its way began after the newest pop of this pool came."""
+        """Return whether the running look-up began after the newest pop of this pool arrived."""
         current = self._current
         return (
             current is not None and pool in current.members and pool.newest_tick < self._state.tick
@@ -62,11 +62,11 @@ class LookUps:
         self._current = None
 
     def fail(self, look_up: LookUp, error: QueenError, now_ms: float) -> list[Action]:
-        """Take in that a question has failed."""
+        """Handle a failed question."""
         self.end(look_up, now_ms)
         self._state.doubt()
         if isinstance(error, StorageRejected) and len(look_up.pools) > 1:
-            # One place is at fault, and only who waits there may fail.
+            # One place is at fault. Only the pops that wait there may fail.
             self._state.dry_alone += look_up.pools
             return []
         actions: list[Action] = []
@@ -75,7 +75,7 @@ class LookUps:
         return actions
 
     def _fail_waiting(self, pool: Pool, error: QueenError, now_ms: float) -> Iterator[Action]:
-        # Who may wait does: an outage may pass in time. A fault is no empty queue, and is told.
+        # Long polls wait, because an outage may pass in time. A fault is reported at once.
         is_fault = isinstance(error, StorageFault)
         for intention in [one for one in pool.waiting() if is_fault or not one.may_wait]:
             pool.remove(intention)
@@ -87,12 +87,12 @@ class LookUps:
     # What a look-up reports.
 
     def rest(self, pool: Pool) -> None:
-        """Note that a look-up found nothing for the pool: it waits for its next turn."""
+        """Note that a look-up found nothing for the pool. It waits for its next poll."""
         self._state.schedule.back_off(pool)
         self._state.dirty[pool] = None
 
     def note_learnt(self, pool: Pool, due_at_ms: float | None) -> None:
-        """Note that a look-up has written into the pool what it found."""
+        """Note that a look-up has updated the pool."""
         if due_at_ms is not None:
             self._state.note_due(pool, due_at_ms)
         if not pool.ready:

@@ -1,8 +1,8 @@
 """Schedules the polls of pools that nothing has woken. Pure: times come in as arguments.
 
-A pool is polled at growing intervals. Its times are rounded down to a common grid, half as wide as
-the interval at most, so that pools which wait equally long are looked up together, in one query.
-While notifications arrive, a poll is only for those that were lost, and pools may wait longer.
+A pool is polled at growing intervals. Its times are rounded down to a common grid of at most half
+the interval, so that pools with the same interval share one query. While notifications arrive,
+polls only cover lost ones, so the intervals are longer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 class PollSchedule:
-    """The pools that are to be polled, by time."""
+    """The pools to poll, by time."""
 
     def __init__(
         self, *, min_interval_ms: float, max_interval_ms: float, listening_interval_ms: float
@@ -25,7 +25,7 @@ class PollSchedule:
         self._min_ms = min_interval_ms
         self._max_ms = max_interval_ms
         self._listening_ms = max(listening_interval_ms, max_interval_ms)
-        #: Whether notifications of what happens elsewhere arrive.
+        #: Whether notifications from other brokers arrive.
         self.is_listening = False
         self._heap: list[tuple[float, int, Pool]] = []
 
@@ -52,13 +52,13 @@ class PollSchedule:
             heapq.heappush(self._heap, (at_ms, next(_numbers), pool))
 
     def next_at_ms(self) -> float | None:
-        """Return the next time at which there is something to do."""
+        """Return the time of the next poll."""
         while self._heap and self._heap[0][2].poll_at_ms != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now_ms: float) -> list[Pool]:
-        """Return the pools whose time has come, in that order."""
+        """Return the pools that are due, earliest first."""
         due = []
         while (at_ms := self.next_at_ms()) is not None and at_ms <= now_ms:
             pool = heapq.heappop(self._heap)[2]

@@ -1,16 +1,16 @@
-"""A pool: waiting pops of one place, and its known partitions. Pure: no clock, no I/O.
+"""A pool: the waiting pops of one place and its known partitions. Pure: no clock, no I/O.
 
 A pool joins the pops of one consumer group that look in the same place (a Scope) with what is known
 of that place: the partitions to try, and those whose messages must wait. Pushes, acks and look-ups
-bring the knowledge. The lease checks again, so that a partition too much costs a try and no more;
-and as long as a pool has a horizon, none is missing: every partition with messages for the group
-is ready, held or in a call, or got its messages from a transaction at or above the horizon.
+add to this knowledge. The lease checks again in the database, so a wrong entry costs one try. As
+long as a pool has a horizon, no entry is missing: every partition with messages for the group is
+ready, held or in a call, or got its messages from a transaction at or above the horizon.
 
-A queue with more to deliver than one look-up brings is gone through in id order, page by page, each
-after the last one. Nothing depends on where that stands: only a search of the whole queue gives a
-horizon, and it is made as soon as a page is not filled.
+A queue with more to deliver than one look-up returns is read page by page, in id order. Correctness
+does not depend on the current page: only a full search gives a horizon, and it runs as soon as a
+page is not full.
 
-Partitions leave a pool at the front and come back at the end: the least recently served one is
+Partitions leave a pool at the front and come back at the end, so the least recently served one is
 next.
 """
 
@@ -25,14 +25,14 @@ from queenmq.engine.outcomes import HoldReason
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.requests import Page, Resolved, Scope
 
-#: Partitions a pool remembers of each kind; beyond it, look-ups search the whole scope.
+#: Partitions of each kind that a pool remembers. With more, look-ups search the whole scope.
 READY_MAX = 10_000
 HELD_MAX = 5_000
-#: Searches in a row that find more than they bring, without any of it being had.
+#: Searches in a row that found more than they may return while no pop got any of it.
 CUTS_MAX = 20
 #: Before the first partition of a queue.
 _START = UUID(int=0)
-#: Held partitions at which a look-up is worth it to forget those that are done.
+#: With this many held partitions a look-up pays off, because it drops finished ones.
 PRUNE_MIN = 1_000
 
 
@@ -82,11 +82,11 @@ class Pool:
         self.held: dict[UUID, Held] = {}
         #: Where the next look-up may start; None: it has to search the whole scope.
         self.horizon: str | None = None
-        #: The partition after which the next page of the queue begins; None: nothing to go on with.
+        #: The partition after which the next page of the queue begins; None: no page is pending.
         self.after: UUID | None = None
-        #: Searches since something was had that found more than they may bring.
+        #: Searches that found more than they may return, since a pop last got something.
         self.cuts = 0
-        #: How often the horizon was given up.
+        #: How often the horizon was dropped.
         self.doubts = 0
         self.full_at_ms = 0.0
         #: The start of the last look-up that has ended.
@@ -94,7 +94,7 @@ class Pool:
         #: Whether the last look-up knew the partition that the scope names.
         self.is_found = True
         self.prune_at = PRUNE_MIN
-        #: Numbers of the pops in calls; when a call ends, more may be there for the others.
+        #: Numbers of the pops in calls. When a call ends, there may be more for the others.
         self.claims: set[int] = set()
         #: Pops whose large batch is being read.
         self.reads = 0
@@ -104,14 +104,14 @@ class Pool:
         self.poll_ms = 0.0
         self.poll_at_ms: float | None = None
         self.due_at_ms: float | None = None
-        #: Something may have happened here, so that "nothing to deliver yet" is not enough to know.
+        #: Something may have happened here, so the cheap pending check is not enough.
         self.is_woken = False
         #: Pending checks in a row that found nothing.
         self.misses = 0
-        #: Waiting pops that want an answer as soon as everything has been looked at.
+        #: Waiting pops that want an answer as soon as everything has been looked up.
         self.impatient = 0
         self.newest_tick = -1
-        #: Look-ups up to this one count for nothing.
+        #: Results of look-ups up to this tick are ignored.
         self.required_tick = -1
         self._waiting: dict[int, Intention] = {}
         self._is_in_order = True
@@ -124,14 +124,14 @@ class Pool:
     def is_specific(self) -> bool:
         return self.scope.partition is not None
 
-    # The row of waiters.
+    # The waiting pops.
 
     @property
     def waiting_count(self) -> int:
         return len(self._waiting)
 
     def add(self, intention: Intention) -> None:
-        """Note that the pop waits here, at the place its arrival gives it."""
+        """Add a waiting pop, in order of arrival."""
         if self._waiting and next(reversed(self._waiting)) > intention.number:
             self._is_in_order = False
         self._waiting[intention.number] = intention
@@ -140,19 +140,19 @@ class Pool:
         self.impatient += intention.request.wait_ms is None
 
     def remove(self, intention: Intention) -> None:
-        """Note that the pop has been given partitions to try, or an answer."""
+        """Remove a pop that got partitions to try, or an answer."""
         del self._waiting[intention.number]
         self.impatient -= intention.request.wait_ms is None
 
     def waiting(self) -> Collection[Intention]:
-        """Return all waiting pops, longest first. Copy before changing the row."""
+        """Return all waiting pops, longest first. Copy the result before changing the pool."""
         if not self._is_in_order:
             self._waiting = dict(sorted(self._waiting.items()))
             self._is_in_order = True
         return self._waiting.values()
 
     def first_number(self) -> int:
-        """Return the place of the longest waiter in the row of all pops of the broker."""
+        """Return the arrival number of the longest waiter among all pops of the broker."""
         return next(iter(self.waiting())).number
 
     def not_looked_up(self) -> list[Intention]:
@@ -193,8 +193,8 @@ class Pool:
         self.required_tick = tick
 
     def free_ready(self, busy: Container[UUID], taken: Container[UUID]) -> Iterator[UUID]:
-        """Yield partitions to try, in turn; busy ones are in calls, taken ones have been given
-        away.
+        """Yield partitions to try, in order, without busy ones (in calls) and taken ones
+        (assigned).
         """
         for partition_id in self.ready:
             if partition_id not in busy and partition_id not in taken:
@@ -216,14 +216,16 @@ class Pool:
         doubts: int,
         is_cut: bool = False,
     ) -> None:
-        """Take in what the look-up of this tick says; known are the held ones it was told of, and
-        with is_cut there is more to try than it brings.
+        """Apply the result of the look-up of this tick.
+
+        `known` are the held partitions that it was told of. With `is_cut` there is more to try than
+        it returned.
         """
-        # A doubt that arose while the look-up ran may concern something it was not told of.
+        # A doubt that arose during the look-up may concern a partition it was not told of.
         self.horizon = result.horizon if result.is_complete and doubts == self.doubts else None
         self.is_found = result.is_found
         self.after = _START if is_cut and self.scope.queue is not None else None
-        # With more to come, no pop is answered empty, unless none of it can be had.
+        # With more to come, answer no pop empty, unless none of it is available.
         if is_cut and self.cuts < CUTS_MAX:
             self.cuts += 1
         else:
@@ -241,8 +243,9 @@ class Pool:
         self.prune_at = max(PRUNE_MIN, 2 * len(self.held))
 
     def learn_page(self, page: Page, *, tick: int) -> None:
-        """Take in a filled page. No pop is answered empty by it, because it says nothing of other
-        partitions.
+        """Apply a full page.
+
+        It answers no pop empty, because it says nothing about other partitions.
         """
         self.after = page.last_id
         for partition_id, why in zip(page.held_ids, page.held_whys, strict=True):
@@ -252,9 +255,7 @@ class Pool:
             self.mark_ready(partition_id)
 
     def is_calm(self) -> bool:
-        """Return whether nothing but news of its queue can bring it work: all that was there is
-        done.
-        """
+        """Return whether only news of its queue can bring it work, because all else is done."""
         return (
             self.horizon is not None
             and self.scope.queue is not None
@@ -273,8 +274,8 @@ class Pool:
     def find_answerable(self) -> list[Intention]:
         """Return the pops that can be answered empty now.
 
-        A call that was on its way when the pop came, or came back, may leave something for it; so
-        may one for a pop that came before. All others got only what was left.
+        A call that was in flight when the pop arrived, or returned, may leave something for it. So
+        may a call for an earlier pop. All other calls only got what was left.
         """
         if self.ready or self.resolved_tick <= self.required_tick:
             return []

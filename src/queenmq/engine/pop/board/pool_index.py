@@ -9,7 +9,7 @@ from queenmq.engine.requests import PartitionKey, Scope
 
 
 class PoolIndex:
-    """All pools of a broker, found by what a push or an ack knows."""
+    """All pools of a broker, indexed by the facts that a push or an ack has."""
 
     def __init__(self) -> None:
         self._pools: dict[tuple[Scope, str], Pool] = {}
@@ -58,9 +58,7 @@ class PoolIndex:
         return self._by_partition.setdefault(scope.partition_key, {})
 
     def touched_by(self, key: PartitionKey, *, namespace: str, task: str) -> Iterator[Pool]:
-        """Yield the pools in which this partition may be served; those that ask for it by name
-        first.
-        """
+        """Yield the pools that may serve this partition, those that name it first."""
         yield from self._by_partition.get(key, ())
         yield from self._by_queue.get(key.queue, ())
         for pool in self._by_filter:

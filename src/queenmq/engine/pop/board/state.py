@@ -15,7 +15,7 @@ from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.requests import PartitionKey, PartitionRef, PopRequest
 from queenmq.errors import QueenError
 
-#: Pools kept for callers that may come back; more are dropped once no pop waits in them.
+#: Idle pools to keep for callers that may come back.
 POOLS_MAX = 5_000
 
 
@@ -24,7 +24,7 @@ PAUSED = PopAnswer((), "paused")
 
 
 class BoardState:
-    """All pools, and which of them need what."""
+    """All pools, and what each of them needs."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class BoardState:
         #: Pools that need a look-up, and those that need one of their own.
         self.dry: dict[Pool, None] = {}
         self.dry_alone: list[Pool] = []
-        #: Pools of which a due time has become known.
+        #: Pools with a new due time.
         self.due: dict[Pool, None] = {}
         #: Pools whose partitions are all in calls: the end of any call is news for them.
         self.on_calls: dict[Pool, None] = {}
@@ -54,11 +54,11 @@ class BoardState:
         self.is_closing = False
 
     def holds_back(self, consumer_group: str) -> bool:
-        """Whether pops of this group are paused, alone or with all others."""
+        """Return whether pops of this group are paused, alone or with all others."""
         return self.is_paused or consumer_group in self.paused_groups
 
     def drop_paused(self) -> None:
-        """Forget the news of paused groups; a group that goes on is looked up anew."""
+        """Forget the news of paused groups. A resumed group is looked up again."""
         for pools in (self.dirty, self.dry):
             for pool in [one for one in pools if one.consumer_group in self.paused_groups]:
                 del pools[pool]
@@ -75,7 +75,7 @@ class BoardState:
     def finish(
         self, intention: Intention, event: PopEvent, result: PopAnswer | QueenError, now_ms: float
     ) -> list[Action]:
-        """Let the pop take its last step, with an answer for its caller."""
+        """Finish the pop with an answer for its caller."""
         intention.move(event, now_ms)
         return [Answer(intention, result)]
 
@@ -85,10 +85,10 @@ class BoardState:
             self.wake(pool)
 
     def add_ready(self, pool: Pool, partition_id: UUID) -> bool:
-        """Note that the partition has work; whether a pop waits for it."""
+        """Note that the partition has work. Return whether a pop waits for it."""
         pool.mark_ready(partition_id)
         if pool.scope.queue is None:
-            # Several queues, highest priority first: only a look-up knows where this one stands.
+            # Several queues, highest priority first: only a look-up knows the order.
             pool.hold_ready(self.tick)
         if pool.waiting_count:
             self.dirty[pool] = None

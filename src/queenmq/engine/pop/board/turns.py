@@ -21,11 +21,11 @@ class Turns:
         self._state = state
         self._look_ups = look_ups
         self._room = room
-        #: Plans that would have given a partition away twice; stays 0.
+        #: Plans that would have assigned a partition twice. It stays 0.
         self.double_assignments = 0
 
     def turn(self, now_ms: float, *, free_slots: int) -> list[Action]:
-        """Work off the news, with as many calls as there are free slots."""
+        """Handle all pools with news, with as many calls as there are free slots."""
         if self._state.is_paused:
             return []
         if self._state.paused_groups:
@@ -47,7 +47,7 @@ class Turns:
         return actions
 
     def plan(self, now_ms: float) -> Plan:
-        """Decide for the pools with news, and mark what goes into the call."""
+        """Plan for the pools with news, and mark what goes into the call."""
         plan = decide(self._state.dirty, self._state.claiming, room=self._room)
         self._state.dirty = dict.fromkeys(plan.cut_off)
         fresh: set[tuple[UUID, str]] = set()
@@ -63,7 +63,7 @@ class Turns:
         return plan
 
     def _is_single(self, assignment: Assignment, fresh: set[tuple[UUID, str]]) -> bool:
-        """Return the last check of what must never happen: two pops that try the same at once."""
+        """Return whether no other pop tries one of these partitions: the last check."""
         group = assignment.pool.consumer_group
         pairs = {(partition_id, group) for partition_id in assignment.partition_ids}
         if pairs & fresh or not self._state.claiming.isdisjoint(assignment.partition_ids):

@@ -251,8 +251,9 @@ def _group(row: Any, paused: Collection[str]) -> wire.ConsumerGroup:
 
 
 def _stream_group(row: Any) -> wire.ConsumerGroup:
-    """Build the row of a stream. Its checkpoint has its position, so it has no cursors and no
-    start.
+    """Build the row of a stream.
+
+    Its checkpoint has its position, so it has no cursors and no start.
     """
     lag_s = row["max_time_lag"]
     return wire.ConsumerGroup(
