@@ -31,7 +31,7 @@ async def test_a_refused_token_has_its_own_exit_code(strict_server: ScriptedServ
         run_queen, "push", "orders", "1", "--url", strict_server.url, "--token", "wrong"
     )
     assert (ended.code, ended.out) == (5, "")
-    assert "401: the token is not known; give a token by --token" in ended.err
+    assert "401: the token is not known; pass a token with --token" in ended.err
     assert ended.err.count("\n") == 1
     assert strict_server.seen[0].headers["authorization"] == "Bearer wrong"
 

@@ -95,7 +95,7 @@ def test_dead_letters_are_forgotten_when_told_to(cli: Cli, place: Place) -> None
 def test_a_full_queue_takes_no_dead_letters_back(cli: Cli, place: Place) -> None:
     cli.ok("queues", "configure", place.queue, "maxSize=1")
     ended = cli("dlq", "retry", place.queue)
-    assert ended.code == 1 and "took no more" in ended.err
+    assert ended.code == 1 and "is full; retry the rest" in ended.err
 
 
 def test_why_says_who_holds_a_partition_and_what_to_do(cli: Cli, place: Place) -> None:

@@ -23,7 +23,7 @@ def test_a_created_queue_has_its_options_and_the_defaults_of_others(cli: Cli) ->
     assert shown["options"]["leaseTime"] == 60
     assert (shown["options"]["onPoison"], shown["options"]["retryLimit"]) == ("block", 3)
     ended = cli("queues", "create", queue)
-    assert ended.code == 2 and f"queue '{queue}' exists" in ended.err
+    assert ended.code == 2 and f"queue '{queue}' already exists" in ended.err
 
 
 def test_configure_changes_what_it_names_and_nothing_else(cli: Cli) -> None:
@@ -151,7 +151,7 @@ def test_apply_shows_a_difference_makes_it_so_and_is_then_content(cli: Cli, tmp_
         ("[queues.a]\nlease_time = '60'", "queue 'a': option lease_time cannot be '60'"),
         ("[queues.a]\nnamespace = 7", "queue 'a': namespace cannot be 7"),
         ("[queues]\na = 7", "queue 'a' must be a table of options, not 7"),
-        ("[other]\n", "has to hold tables [queues.NAME]"),
+        ("[other]\n", "may only contain tables [queues.NAME]"),
         ("[queues.a", "is not valid TOML"),
     ],
 )

@@ -186,7 +186,7 @@ def test_a_job_without_the_spark_extra_says_what_to_install(
         (["archive", "--lake", "lake"], 2, "nothing to archive"),
         (["analytics", "--queue", "nosuch"], 3, "no queue nosuch"),
         (["analytics", "--bucket", "x"], 2, "--bucket"),
-        (["analytics", "--report", "nowhere/r.html"], 2, "there is no such folder"),
+        (["analytics", "--report", "nowhere/r.html"], 2, "names a folder that does not exist"),
         (["audit", "--queue", "nosuch"], 3, "no queue nosuch"),
         (["audit", "--lake", "nolake"], 3, "there is no lake at"),
         (["audit", "--conf", "x"], 2, "write name=value"),

@@ -374,7 +374,7 @@ async def test_command_tells_of_partitions_that_are_held(
         ended = await asyncio.to_thread(_run, "--database-url", database_url)
     assert ended.returncode == 1
     assert "checked 1 partitions" in ended.stdout
-    assert ended.stderr.startswith("queen: 1 partitions were left out") and "again" in ended.stderr
+    assert ended.stderr.startswith("queen: 1 partitions were skipped") and "again" in ended.stderr
 
 
 async def test_long_run_tells_how_far_it_is(

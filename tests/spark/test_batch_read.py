@@ -231,7 +231,7 @@ def test_many_tasks_read_each_message_once(read: Read, feed: Feed) -> None:
     [
         ({"queue": "none"}, "NotFound: no queue none; create it, or correct the option"),
         ({"queue": "orders", "colour": "red"}, "unknown option colour"),
-        ({"queue": "orders", "pushDown": "true"}, "give the conditions themselves by"),
+        ({"queue": "orders", "pushDown": "true"}, "pass the conditions in"),
         ({"queue": "orders", "consumerGroup": "g"}, "consumerGroup can be used with streams"),
         (
             {"queue": "orders", "url": "postgresql://u:secret@127.0.0.1:1/x"},

@@ -101,7 +101,7 @@ def test_what_is_wrong_with_a_store_is_said_before_spark_starts(
     fails(4, "queen-missing does not exist; create it", lake="s3://queen-missing/lake")
     fails(4, "queen-missing does not exist", job="audit", lake="s3://queen-missing/lake")
     fails(3, "there is no lake at s3://queen-lakes/none", job="replay", lake=f"{bucket}/none")
-    fails(2, "no known kind of store", "s3://", lake="ftp://store/lake")
+    fails(2, "not a supported store", "s3://", lake="ftp://store/lake")
     fails(2, "AWS_ACCESS_KEY_ID", lake="s3:///lake")
     with monkeypatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")

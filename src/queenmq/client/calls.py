@@ -120,7 +120,7 @@ def with_query(path: str, query: Mapping[str, Any]) -> str:
 def push_items(
     queue: str, payloads: Any, *, partition: str | None, trace_id: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the items of a push request. Only those that the caller named have a transaction id."""
+    """Return the items of a push request. Only those with a name have a transaction id."""
     many = payloads if isinstance(payloads, list | tuple) else [payloads]
     items = [_item(queue, partition or "Default", one) for one in many]
     if trace_id is not None:

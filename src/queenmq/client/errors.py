@@ -1,26 +1,26 @@
-"""Every error the client raises on purpose.
+"""The errors that the client raises.
 
     QueenError
     └── ClientError
-        ├── RequestFailed           a server answered, and the answer is a refusal
-        │   ├── BadRequest          the request cannot be carried out as it stands (400, 413, ...)
-        │   ├── NotAllowed          no token, a bad one, or too few rights (401, 403)
+        ├── RequestFailed           a server answered with a refusal
+        │   ├── BadRequest          the request is invalid (400, 413, ...)
+        │   ├── NotAllowed          no token, an invalid one, or missing rights (401, 403)
         │   ├── ResourceNotFound    no such route, queue, partition or lease (404)
         │   ├── ResourceConflict    the thing is in a state that does not allow it (409)
-        │   │   └── LeaseExpired    the lease is not live any more (409, code lease_lost)
-        │   └── ServerBusy          too much at once; later it may work (429, 503)
+        │   │   └── LeaseExpired    the lease is no longer live (409, code lease_lost)
+        │   └── ServerBusy          overload or outage; a retry may work (429, 503)
         ├── Unreachable             no server gave an answer
         ├── PushFailed              some items of a push were not stored
         ├── TransactionFailed       a transaction was refused as a whole
-        ├── OperationFailed         a push that the server had put off did not end well in time
+        ├── OperationFailed         a queued push failed or did not end in time
         ├── BufferFailed            buffered messages could not be delivered
-        ├── PayloadMismatch         a payload does not fit the type that was asked for
+        ├── PayloadMismatch         a payload does not fit the given type
         ├── UnreadablePayload       a payload is JSON that Python cannot hold
-        ├── HandlerFailed           a handler that acks for itself raised
+        ├── HandlerFailed           a handler with auto_ack off raised
         └── ClientClosed            the client was closed before the call
 
-A message is one sentence: the thing, its value, and what to do. No name is one of a broker's error
-in `queenmq.errors`: what a client catches is always of this tree.
+A message names the problem, the value and the fix. No class name is shared with the broker's errors
+in `queenmq.errors`: a client only catches errors of this tree.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class RequestFailed(ClientError):
         super().__init__(f"{where} was answered {status}: {reason}")
         #: The HTTP status.
         self.status = status
-        #: The server's own sentence.
+        #: The server's error text.
         self.reason = reason
-        #: The server's word for it, for programs; docs/api.md lists them. None if it gave none.
+        #: The server's error code; docs/api.md lists them. None if it sent none.
         self.code = code
-        #: Whether an earlier try got no answer: then it may have been carried out all the same.
+        #: Whether an earlier try got no answer. Then the request may have been carried out anyway.
         self.is_repeated = False
 
 
 class BadRequest(RequestFailed):
-    """The request cannot be carried out as it stands."""
+    """The request is invalid."""
 
 
 class NotAllowed(RequestFailed):
-    """The token is missing, bad, or has too few rights."""
+    """The token is missing, invalid, or lacks rights."""
 
 
 class ResourceNotFound(RequestFailed):
@@ -72,7 +72,7 @@ class LeaseExpired(ResourceConflict):
 
 
 class ServerBusy(RequestFailed):
-    """The server cannot take it now."""
+    """The server cannot accept the request now."""
 
 
 class Unreachable(ClientError):
@@ -80,7 +80,7 @@ class Unreachable(ClientError):
 
 
 class PushFailed(ClientError):
-    """Items of a push were not stored; `results` has the answer to each."""
+    """Items of a push were not stored. `results` has the answer to each."""
 
     def __init__(self, results: Sequence[PushResult]) -> None:
         refused = [one for one in results if one.status == "failed"]
@@ -109,7 +109,7 @@ class TransactionFailed(ClientError):
 
 
 class OperationFailed(ClientError):
-    """A push that the server put off was discarded, failed, or took too long."""
+    """A queued push was discarded, failed, or took too long."""
 
     def __init__(self, operation_id: str, status: str, reason: str) -> None:
         super().__init__(f"operation {operation_id} is {status}: {reason}")
@@ -118,7 +118,7 @@ class OperationFailed(ClientError):
 
 
 class BufferFailed(ClientError):
-    """Buffered messages were not delivered; `items` has them as they would have been sent."""
+    """Buffered messages were not delivered. `items` has them in the form of a push."""
 
     def __init__(self, items: Sequence[Mapping[str, Any]], reason: str) -> None:
         super().__init__(
@@ -130,7 +130,7 @@ class BufferFailed(ClientError):
 
 
 class PayloadMismatch(ClientError):
-    """A payload does not fit the type that was asked for."""
+    """A payload does not fit the given type."""
 
     def __init__(self, messages: Sequence[Any], reason: str) -> None:
         super().__init__(
@@ -141,7 +141,7 @@ class PayloadMismatch(ClientError):
 
 
 class UnreadablePayload(ClientError, ValueError):
-    """A payload is JSON that Python cannot hold, such as 1e400; `raw` has its bytes."""
+    """A payload is JSON that Python cannot represent, such as 1e400. `raw` has its bytes."""
 
     def __init__(self, raw: bytes, reason: str) -> None:
         super().__init__(
@@ -152,7 +152,7 @@ class UnreadablePayload(ClientError, ValueError):
 
 
 class HandlerFailed(ClientError):
-    """A handler that acks for itself raised; the cause is its error."""
+    """A handler with `auto_ack` off raised. `__cause__` is its error."""
 
 
 class ClientClosed(ClientError):

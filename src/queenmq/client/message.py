@@ -1,4 +1,4 @@
-"""Owns messages as the client gives them: attributes, and a mapping with the wire's names."""
+"""Owns the messages of the client: attributes, and a mapping with the wire's names."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SHOWN_MAX = 80
 
 
 class _Settable:
-    """Makes a Struct a mapping that can be changed, as the official client's dicts can.
+    """Makes a Struct a mutable mapping, like the dicts of the official client.
 
-    Names that are not of the wire may be set, as in `message["_status"] = False`; they are kept
-    beside the fields and not listed.
+    Other names can be set as well, as in `message["_status"] = False`. They are kept beside the
+    fields and not listed.
     """
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class Message(_Settable, wire.PoppedMessage[T], Generic[T], dict=True, eq=False)
     """
 
     async def trace(self, entry: Mapping[str, Any]) -> TraceOutcome:
-        """Record something on the message. Never raises: a trace must not fail the work.
+        """Record a trace of the message. Never raises, because a trace must not fail the work.
 
         Args:
             entry: `{"data": ..., "traceName": ..., "eventType": ...}`; only `data` is required.
@@ -101,7 +101,7 @@ class Message(_Settable, wire.PoppedMessage[T], Generic[T], dict=True, eq=False)
 
 
 class DeadLetter(_Settable, wire.StoredDeadLetter[T], Generic[T], dict=True, eq=False):
-    """A message that was given up, with the reason.
+    """A message that failed too often, with the reason.
 
     Attributes:
         id: The dead letter's id.
@@ -110,12 +110,12 @@ class DeadLetter(_Settable, wire.StoredDeadLetter[T], Generic[T], dict=True, eq=
         partition_id: The partition's id.
         queue: The queue's name.
         partition: The partition's name.
-        consumer_group: The group that gave it up.
-        error_message: Why, as the last failed ack said.
-        retry_count: How often it was delivered again.
+        consumer_group: The group in which it failed.
+        error_message: The reason in the last failed ack.
+        retry_count: How often it was redelivered.
         producer_sub: Who pushed it, or None.
         created_at: When the message was stored.
-        failed_at: When it was given up.
+        failed_at: When it became a dead letter.
     """
 
     def __repr__(self) -> str:
@@ -130,7 +130,7 @@ _dead_letter_data: Any = wire.StoredDeadLetter.__dict__["data"].__get__
 
 
 class UnreadableMessage(Message[Any]):
-    """A message whose payload cannot be read; all else about it can."""
+    """A message whose payload cannot be read. Its other fields can."""
 
     @property  # type: ignore[misc]
     def data(self) -> Any:
@@ -138,7 +138,7 @@ class UnreadableMessage(Message[Any]):
 
     @property
     def problem(self) -> UnreadablePayload:
-        """Return why `data` cannot be read."""
+        """Return the reason why `data` cannot be read."""
         problem: UnreadablePayload = _message_data(self)
         return problem
 
@@ -160,12 +160,12 @@ class TraceOutcome(wire.Answer, omit_defaults=True):
 
 
 class Popped(Struct):
-    """The answer to a pop; a server may leave messages out, or send null for one."""
+    """The answer to a pop. A server may omit `messages`, or send null for one."""
 
     messages: list[Message[Any] | None] | None = None
 
     def bind_messages(self, queen: Any) -> list[Message[Any]]:
-        """Return the messages, which know the client that they came to."""
+        """Return the messages, linked to their client."""
         found = [message for message in self.messages or () if message is not None]
         for message in found:
             message.__dict__["_queen"] = queen
@@ -173,14 +173,14 @@ class Popped(Struct):
 
 
 class AcksAndMessages(Struct):
-    """The answer to acks with a pop behind them."""
+    """The answer to acks with a pop."""
 
     results: list[wire.AckResult]
     next: Popped | None = None
 
 
 class DeadLetters(wire.Answer):
-    """A page of dead letters, latest failure first, and how many there are in all."""
+    """A page of dead letters, latest failure first, and their total number."""
 
     messages: list[DeadLetter[Any]] = msgspec.field(default_factory=list)
     total: int = 0
@@ -205,6 +205,6 @@ def field_of(message: Any, name: str) -> Any:
 
 
 def convert_message(message: Message[Any], wanted: type[T]) -> Message[T]:
-    """Return the message with its payload converted; raise ValueError if it does not fit."""
+    """Return the message with its payload converted. Raises ValueError if it does not fit."""
     message.data = msgspec.convert(message.data, wanted)
     return message

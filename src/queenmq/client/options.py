@@ -48,7 +48,7 @@ class Options(TypedDict, total=False):
     close_timeout: float
     buffered_max: int
     on_buffer_error: Callable[[BufferFailed], None] | None
-    #: Taken and not used: the official client's ring of hashes has no part here.
+    #: Accepted for compatibility with the official client, and ignored.
     affinity_hash_ring: int
 
 
@@ -82,7 +82,7 @@ Config = str | Sequence[str] | Mapping[str, Any] | None
 
 
 def resolve_options(config: Config, given: Mapping[str, Any]) -> Options:
-    """Return all options: defaults, then a config of the official client's kind, then keywords.
+    """Return all options: defaults, then a config as in the official client, then keywords.
 
     None means the default, as there.
     """
@@ -111,7 +111,7 @@ def resolve_options(config: Config, given: Mapping[str, Any]) -> Options:
 
 
 def transport_of(options: Options) -> Transport:
-    """Return the transport that these options ask for. It opens nothing yet."""
+    """Return the transport for these options. It opens no connection yet."""
     servers = Servers(
         options["urls"],
         strategy=options["load_balancing_strategy"],
@@ -157,7 +157,7 @@ def _ssl_context(options: Options) -> ssl.SSLContext | None:
     if context is not None or not any(url.startswith("https:") for url in options["urls"]):
         return context
     try:
-        # Reads the system's certificates, which takes a while.
+        # Reads the certificates of the system, which is slow.
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise ValueError(f"ca_file {ca_file!r} cannot be read ({error}); name a PEM file") from None

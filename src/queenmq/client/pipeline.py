@@ -1,4 +1,4 @@
-"""Owns `queen.pipeline`: what jobs on Spark have found."""
+"""Owns `queen.pipeline`: results of jobs on Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the fluent form: what is known about a queue, and the calls that use it."""
+"""Owns the fluent form: settings of a queue, and the calls that use them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Queue:
-    """A queue, or all queues of a namespace or task; each method adds something and returns it.
+    """A queue, or all queues of a namespace or task. Methods set something and return it.
 
-    As in the official client, `pop` waits unless it is told not to.
+    As in the official client, `pop` waits by default.
     """
 
     def __init__(self, queen: Queen, name: str | None) -> None:
@@ -39,7 +39,7 @@ class Queue:
     # The queue itself.
 
     def namespace(self, name: str) -> Self:
-        """Name the namespace of the queue, or to pop from.
+        """Set the namespace of the queue, or to pop from.
 
         Args:
             name: The namespace.
@@ -48,7 +48,7 @@ class Queue:
         return self
 
     def task(self, name: str) -> Self:
-        """Name the task of the queue, or to pop from.
+        """Set the task of the queue, or to pop from.
 
         Args:
             name: The task.
@@ -77,7 +77,7 @@ class Queue:
         )
 
     def delete(self) -> Operation[wire.QueueDeleted]:
-        """Remove the queue and all that is in it."""
+        """Delete the queue with all its messages."""
         name = self._require_queue_name("delete")
         return Operation(lambda: self._queen.delete_queue(name))
 
@@ -108,20 +108,20 @@ class Queue:
             payload: One payload or a list of them, as for `Queen.push`.
         """
         options = self._buffer
-        # What is sent at once has a span of its own, and its trace.
+        # A direct push has its own span, and its trace.
         trace_id = None if options is None else current_trace_id()
         items = calls.push_items(
             self._require_queue_name("push"), payload, partition=self._partition, trace_id=trace_id
         )
         if options is not None:
-            # Sent again in other company, so each has a name of its own.
+            # A retry may batch them differently, so each needs its own name.
             calls.name_items(items)
             return Push(items, lambda: self._queen._buffers.add(items, options))
         once = str(random_uuid())
         return Push(items, lambda: self._queen._push_items(items, once=once))
 
     async def flush_buffer(self) -> None:
-        """Push what is buffered for this queue and partition."""
+        """Push the buffered messages of this queue and partition."""
         name = self._require_queue_name("flush")
         await self._queen._buffers.flush((name, self._partition or "Default"))
 
@@ -155,7 +155,7 @@ class Queue:
         return self
 
     def wait(self, enabled: bool) -> Self:
-        """Let a pop wait for messages, which it does unless it is told not to.
+        """Let a pop wait for messages. That is the default.
 
         Args:
             enabled: Whether it waits.
@@ -164,7 +164,7 @@ class Queue:
         return self
 
     def timeout_millis(self, millis: int) -> Self:
-        """Say how long a pop waits.
+        """Set how long a pop waits.
 
         Args:
             millis: Milliseconds.
@@ -182,7 +182,7 @@ class Queue:
         return self
 
     def subscription_mode(self, mode: str) -> Self:
-        """Say where a new group starts.
+        """Set where a new group starts.
 
         Args:
             mode: `new` for what is pushed from now on; else at the oldest message.
@@ -191,7 +191,7 @@ class Queue:
         return self
 
     def subscription_from(self, from_: str) -> Self:
-        """Say at which time a new group starts.
+        """Set the time at which a new group starts.
 
         Args:
             from_: A time in ISO 8601, or `now`.
@@ -227,7 +227,7 @@ class Queue:
         return self
 
     def idle_millis(self, millis: int | None) -> Self:
-        """Stop consuming when nothing has come for a while.
+        """Stop consuming when no message arrives for a while.
 
         Args:
             millis: How long, in milliseconds; None for never.
@@ -236,7 +236,7 @@ class Queue:
         return self
 
     def renew_lease(self, enabled: bool, interval_millis: int | None = None) -> Self:
-        """Extend leases while handlers run; on unless switched off.
+        """Extend leases while handlers run. That is the default.
 
         Args:
             enabled: Whether to.
@@ -248,7 +248,7 @@ class Queue:
         return self
 
     def each(self) -> Self:
-        """Give the handler one message at a time, also of a batch."""
+        """Give the handler one message at a time, even of a batch."""
         self._consume["each"] = True
         return self
 
@@ -264,7 +264,7 @@ class Queue:
         signal: asyncio.Event | None = None,
         signals: bool = False,
     ) -> Consumption:
-        """Handle messages when awaited; without a handler, iterate over it.
+        """Handle messages when awaited. Without a handler, iterate over it.
 
         Args:
             handler: A plain or a coroutine function of a message, or of a list of them.
@@ -283,7 +283,7 @@ class Queue:
         return self._queen._consume(options, handler)
 
     def dlq(self, consumer_group: str | None = None) -> DeadLetterQuery:
-        """Ask for dead letters.
+        """Query dead letters.
 
         Args:
             consumer_group: Only those of this group.

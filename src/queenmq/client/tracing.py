@@ -1,7 +1,7 @@
-"""Owns OpenTelemetry: spans of pushes and handlers; a message carries its push's trace along.
+"""Owns OpenTelemetry: spans of pushes and handlers. A message carries the trace of its push.
 
-All of it does nothing where the library is not installed. A message has room for a trace id only,
-not for a span id; the link's span id is therefore made from the trace id.
+Without the library nothing here has an effect. A message has room for a trace id but not for a span
+id, so the span id of a link is derived from the trace id.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def current_trace_id() -> str | None:
 
 
 def _tracer() -> Any:
-    """Return what makes spans, or None if nothing would record them. Unrecorded spans still cost a
-    tenth of a push.
+    """Return the tracer, or None if nothing would record its spans.
+
+    Unrecorded spans still cost a tenth of a push.
     """
     if _trace is None:
         return None
@@ -48,7 +49,7 @@ def _tracer() -> Any:
 
 
 def push_span(items: Sequence[dict[str, Any]]) -> AbstractContextManager[None]:
-    """Return a span around a push; items without a trace id of their own get its trace's."""
+    """Return a span around a push. Items without a trace id get that of the span."""
     tracer = _tracer()
     if tracer is None or not items:
         _hand_on(items)

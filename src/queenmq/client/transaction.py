@@ -15,17 +15,17 @@ PATH = "/api/v1/transaction"
 
 
 class Transaction:
-    """Collects operations until `commit`; as a context manager it commits at a good end."""
+    """Collects operations until `commit`. A `with` block commits unless it raises."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._operations: list[dict[str, Any]] = []
         self._leases: dict[str, None] = {}
-        #: By this the server knows a commit that is sent again after its answer was lost.
+        #: The server recognises a repeated commit by it.
         self._key = str(random_uuid())
 
     def queue(self, queue_name: str) -> TransactionQueue:
-        """Say where to push.
+        """Choose the queue to push to.
 
         Args:
             queue_name: The queue.
@@ -87,7 +87,7 @@ class Transaction:
         return self
 
     async def commit(self) -> wire.TransactionAnswer:
-        """Carry it out; raise TransactionFailed if the server refuses. Twice is once."""
+        """Commit. Raises TransactionFailed if the server refuses. A repeat has no more effect."""
         if not self._operations:
             raise ValueError("the transaction is empty: push or ack something before the commit")
         body = {
@@ -125,7 +125,7 @@ class TransactionQueue:
         self._partition: str | None = None
 
     def partition(self, partition_key: str) -> Self:
-        """Say which partition to push to.
+        """Choose the partition to push to.
 
         Args:
             partition_key: The partition.

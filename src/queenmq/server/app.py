@@ -54,7 +54,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Served(NamedTuple):
-    """A hot route: what answers it, what it needs, and what counts its answers."""
+    """A hot route: its handler, its rights and its meter."""
 
     handler: Handler
     right: Right
@@ -62,7 +62,7 @@ class Served(NamedTuple):
 
 
 class _NameConvertor(Convertor[str]):
-    """Any text, slashes and line breaks included; the names of queues are free."""
+    """Matches any text, including slashes and line breaks, because queue names may have them."""
 
     regex = r"[\s\S]+"
 
@@ -77,8 +77,7 @@ register_url_convertor("name", _NameConvertor())
 
 
 class App:
-    """Routes requests and turns errors into answers. A failing request never takes the server
-    along.
+    """Routes requests and turns errors into answers. A failing request never stops the server.
 
     `routes` are the objects whose methods are routes. `pop` is one of them.
     """
@@ -100,7 +99,7 @@ class App:
         self._pop_queue, self._pop_any = Served(pop, _POP, pops), Served(pop, _POP_ANY, pops)
         self._hot: dict[tuple[str, bytes], Served] = {}
         others: list[tuple[RouteSpec, Endpoint]] = []
-        # Pops have names in their paths, so they are found by the beginning of those.
+        # Pops have names in their paths, so they are found by prefix.
         found = [one for owner in routes if owner is not pop for one in bound_routes(owner)]
         for spec, handler in found:
             if not spec.is_hot:
@@ -121,7 +120,7 @@ class App:
         self._failures = FailureLog()
 
     def __call__(self, exchange: Exchange) -> None:
-        """Answer the request, now or later. What it raises is for `fail`."""
+        """Answer the request, now or later. Its errors go to `fail`."""
         identity = self._gate.recall(exchange.head, exchange.address)
         if identity is None:
             exchange.run(self._meet(exchange))
@@ -130,10 +129,10 @@ class App:
         self._serve(exchange)
 
     async def _meet(self, exchange: Exchange) -> None:
-        """Serve a request whose credential was not seen before."""
+        """Serve a request with a new credential."""
         exchange.identity = await self._gate.identify(exchange.head, exchange.address)
         if exchange.has_left:
-            # No client reads it, but the body counts as held until the request is answered.
+            # The client has left, but the body counts as held until the request is answered.
             exchange.answer(503, b"")
         else:
             self._serve(exchange)
@@ -163,7 +162,7 @@ class App:
         await self._router(scope, receive, send)
 
     def fail(self, exchange: Exchange, error: BaseException) -> None:
-        """Answer a request that failed. A failing request never takes the server with it."""
+        """Answer a request that failed. A failing request never stops the server."""
         if isinstance(error, asyncio.CancelledError):
             return
         path = exchange.head.path.decode("latin-1")
@@ -194,7 +193,7 @@ class App:
 
 
 def _router_routes(found: Iterable[tuple[RouteSpec, Endpoint]], meter: RequestMeter) -> list[Route]:
-    """Return a Starlette route per path, the most specific first: a name may hold slashes."""
+    """Return a Starlette route per path, most specific first, because names may have slashes."""
     by_path: dict[str, dict[str, tuple[RouteSpec, Endpoint]]] = {}
     for spec, endpoint in found:
         by_path.setdefault(spec.path, {})[spec.method] = (spec, endpoint)
@@ -244,8 +243,8 @@ def _answer_wrong_method(exchange: Exchange) -> None:
 class _Endpoint:
     """A Starlette endpoint whose errors are answered like those of the hot routes.
 
-    An ASGI application rather than a function: methods that a function does not list are answered
-    by Starlette itself, and not in JSON.
+    It is an ASGI application and not a function, because Starlette itself answers methods that a
+    function does not list, and not in JSON.
     """
 
     def __init__(self, path: str, endpoints: Mapping[str, Endpoint], meter: RequestMeter) -> None:
@@ -268,7 +267,7 @@ class _Endpoint:
 
 
 class _ApiRoute(Route):
-    """A route that may look at more of a request than its path."""
+    """A route that may check more of a request than its path."""
 
     def __init__(
         self, path: str, endpoint: _Endpoint, *, when: Callable[[Scope], bool] | None

@@ -28,8 +28,8 @@ _DESCRIPTORS_RESERVED = 64
 def calm_garbage_collector() -> None:
     """Keep full collections rare: each stops all requests for 20 to 30 ms (push p99 28 -> 19 ms).
 
-    What the start has built lives as long as the process and is not looked at again. Requests leave
-    their garbage young, where collecting it is cheap.
+    Objects of the start live as long as the process and are exempt from collection. Garbage of
+    requests is young, where collecting it is cheap.
     """
     gc.collect()
     gc.freeze()
@@ -37,7 +37,7 @@ def calm_garbage_collector() -> None:
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Return the listening socket; may be handed to several processes."""
+    """Return the listening socket. Several processes may share it."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,14 +48,14 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def address_of(sock: socket.socket, *, is_tls: bool = False) -> str:
-    """Return the URL under which the socket is reached."""
+    """Return the URL of the socket."""
     host, port = sock.getsockname()[:2]
     scheme = "https" if is_tls else "http"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def make_edge(broker: Broker, settings: Settings) -> Edge:
-    """Put the edge together in front of the broker."""
+    """Build the edge in front of the broker."""
     every = connections_max(
         settings.connections_max, reserved=_DESCRIPTORS_RESERVED + settings.db_pool_size
     )
@@ -102,7 +102,7 @@ def _names(text: str) -> tuple[str, ...]:
 def serve(
     sock: socket.socket, orders: BrokerOrders, *, on_ready: Callable[[str | None], None]
 ) -> bool:
-    """Serve until a signal says to stop; return whether the start succeeded.
+    """Serve until a signal. Return whether the start succeeded.
 
     `on_ready` gets the id of the database, if that is known by then.
     """

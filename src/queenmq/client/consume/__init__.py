@@ -1,1 +1,1 @@
-"""Consumes: pops, handlers, acks and leases in one loop. Start with `consumer.py`."""
+"""Consumes messages: pops, handlers, acks and leases in one loop. Start with `consumer.py`."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AckResults(wire.Answer):
-    """Results of several acks; `success` is true if all took effect."""
+    """Results of several acks. `success` is true if all took effect."""
 
     success: bool
     results: list[wire.AckResult]
@@ -37,22 +37,20 @@ ACK_BATCH = "/api/v1/ack/batch"
 
 
 class AckClient:
-    """Settles messages."""
+    """Acks messages and extends leases."""
 
     def __init__(self, queen: Queen, transport: Transport) -> None:
         self._queen = queen
         self._transport = transport
         #: Whether the server ends a lease only after one ack for each message of it.
         self.counts_acks = False
-        #: Whether the server pops behind acks if it is asked to.
+        #: Whether the server can pop in the request that acks.
         self.pops_next = True
 
     async def ack(
         self, message: Any, status: bool | str, *, group: str | None, error: str | None
     ) -> wire.AckResult | AckResults:
-        """Return one message: the server's result. A list: `success` of all, and `results` of
-        each.
-        """
+        """Ack. Return the server's result for a message, or `success` and `results` for a list."""
         if isinstance(message, list | tuple):
             results = await self.ack_each(message, status, group=group, error=error)
             return AckResults(success=all(one.success for one in results), results=results)
@@ -68,9 +66,7 @@ class AckClient:
         error: str | None = None,
         policy: RetryPolicy | None = None,
     ) -> list[wire.AckResult]:
-        """Return one result per message, in order; messages of several groups go in several
-        requests.
-        """
+        """Ack messages, one request per group. Return one result per message, in order."""
         by_place: dict[int, wire.AckResult] = {}
         for name, places in by_group(messages, group).items():
             items = [ack_item(messages[place], status, error) for place in places]
@@ -83,9 +79,9 @@ class AckClient:
     async def ack_and_pop(
         self, messages: Sequence[Message[Any]], path: str, *, policy: RetryPolicy
     ) -> tuple[list[wire.AckResult], list[Message[Any]]]:
-        """Ack messages of one group, and pop what is there then in the same request.
+        """Ack messages of one group and pop the next ones in the same request.
 
-        A server of another make only acks, and is not asked again.
+        Another implementation of the server only acks, and is not asked again.
         """
         items = [ack_item(message, True, None) for message in messages]
         body = {"acknowledgments": items, "next": path}
@@ -99,7 +95,7 @@ class AckClient:
     async def _send(
         self, body: dict[str, Any], group: str | None, queue: str | None, policy: RetryPolicy | None
     ) -> list[wire.AckResult] | AcksAndMessages:
-        # Where the group's pops go: that server can wake them at once.
+        # Use the server of the group's pops, which can wake them at once.
         key = affinity_key(queue, None, group) if queue else None
         data = self._transport.codec.encode({**body, "consumerGroup": group})
         answer = await self._transport.request("POST", ACK_BATCH, data, key=key, policy=policy)
@@ -109,7 +105,7 @@ class AckClient:
         return found
 
     async def renew(self, what: Any, *, seconds: int) -> Renewal | list[Renewal]:
-        """Return one result for a message or lease id, a list of them for a list."""
+        """Extend leases. Return one result for a message or lease id, a list for a list."""
         results = [await self._extend(lease_id, seconds) for lease_id in lease_ids(what)]
         if isinstance(what, list | tuple):
             return results
@@ -125,7 +121,7 @@ class AckClient:
         return Renewal(success=True, lease_id=lease_id, new_expires_at=found)
 
     async def extend(self, lease_id: str, seconds: int) -> str | None:
-        """Extend a lease, or raise. Return when it ends then, if the server says so."""
+        """Extend a lease, or raise. Return when it expires, if the server says so."""
         path = f"/api/v1/lease/{quote_name(lease_id)}/extend"
         answer = await self._transport.call("POST", path, {"seconds": seconds})
         return answer.get("newExpiresAt") if isinstance(answer, dict) else None

@@ -1,4 +1,4 @@
-"""Owns the acks of a consumer: sent beside the next handler, joined when they pile up."""
+"""Sends the acks of a consumer while the next handler runs, merged when they pile up."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from queenmq.client.message import Message
 
 logger = logging.getLogger(__name__)
 
-#: An ack that is lost means work done twice, so a consumer is patient: a minute or two.
+#: A lost ack means that work is repeated, so a consumer retries for a minute or two.
 PATIENT = RetryPolicy(attempts=30, base_delay=0.1, max_retry_delay=5.0)
 
 
 class Acker:
-    """Settles the handled messages of one batch, in order. At most one request is under way.
+    """Acks the handled messages of one batch, in order. At most one request is in flight.
 
     An ack passes everything before it in its partition, so the last message of a run is enough.
-    Servers of another make count acks instead: they keep the lease after the last message, which
-    shows in the answer. Those are sent every ack.
-
-    With `ahead` the last ack asks for the next batch as well.
+    Other implementations of the server count acks and keep the lease after the last message, as
+    their answer shows. They get every ack. With `ahead` the last ack also asks for the next batch.
     """
 
     def __init__(
@@ -41,11 +39,11 @@ class Acker:
         self._done: list[Message[Any]] = []
         self._task: asyncio.Task[None] | None = None
         self._is_sending = False
-        #: What to call when everything has been sent.
+        #: Called when all acks have been sent.
         self._callbacks: list[Callable[[], object]] = []
 
     def add(self, *messages: Message[Any]) -> None:
-        """Ack these handled messages after all that were added before."""
+        """Ack these messages, after all that were added before."""
         self._pending += messages
         if self._pending and not self._is_sending:
             self._is_sending = True
@@ -53,19 +51,19 @@ class Acker:
             self._task.add_done_callback(self._collect_error)
 
     def when_sent(self, callback: Callable[[], object]) -> None:
-        """Call it when everything that was added has been sent: later, or now."""
+        """Call a function when all added acks have been sent, which may be now."""
         if self._is_sending:
             self._callbacks.append(callback)
         else:
             callback()
 
     async def drain(self) -> None:
-        """Wait until everything that was added has been sent, even if the caller is cancelled."""
+        """Wait until all added acks have been sent, even if the caller is cancelled."""
         task = self._task
         if task is None:
             return
         if self._is_sending:
-            # Not the task itself, which would end with a caller that is cancelled.
+            # Not the task itself: a cancelled caller would cancel it.
             sent = asyncio.Event()
             self._callbacks.append(sent.set)
             await sent.wait()
@@ -95,7 +93,7 @@ class Acker:
         try:
             await self._complete(messages)
         except ClientError as error:
-            # The messages come again when the lease is over.
+            # The messages are redelivered when the lease expires.
             self.progress.lose()
             _warn("acks did not get through", error=str(error), count=len(messages))
 
@@ -121,10 +119,10 @@ class Acker:
         return results
 
     async def _complete_all(self, partition_id: str) -> None:
-        """Send the acks that were left out, because the lease did not end with its last message.
+        """Send the skipped acks, because the lease did not end with its last message.
 
-        It may also have ended before, by an ack whose answer was lost. If this helps, the server
-        counts, and is sent every ack from now on.
+        It may also have ended earlier, by an ack whose answer was lost. If this helps, the server
+        counts acks, and gets every ack from now on.
         """
         if self._ack_client.counts_acks:
             return
@@ -134,11 +132,11 @@ class Acker:
 
 
 class Tail:
-    """The acks of a worker's last batch, which may still be on their way when it pops the next one.
+    """The acks of a worker's last batch, which may be in flight when it pops the next one.
 
-    That is of use if the next batch comes from other partitions, so it is done where the last two
-    did. On a queue with a single busy partition the next pop would get there before the ack, find
-    the partition leased, and have to be woken.
+    This helps if the next batch comes from other partitions, so it is only done if the last two
+    batches did. On a queue with a single busy partition, the next pop would arrive before the ack
+    and find the partition leased.
     """
 
     def __init__(self) -> None:
@@ -146,15 +144,11 @@ class Tail:
         self._partition_ids: Collection[str] = ()
 
     def must_ack_first(self, partition_ids: Collection[str]) -> bool:
-        """Return whether a batch of these partitions is to be acked before the next one can be
-        popped.
-        """
+        """Return whether a batch of these partitions must be acked before the next pop."""
         return not self._partition_ids or not set(self._partition_ids).isdisjoint(partition_ids)
 
     async def follow(self, acker: Acker, when_sent: Callable[[], object]) -> None:
-        """Take over from a batch that was handled. At most one batch is left with acks in
-        flight.
-        """
+        """Take over the acks of a handled batch. At most one batch has acks in flight."""
         await self.drain()
         acker.when_sent(when_sent)
         must_ack_first = self.must_ack_first(acker.progress.partition_ids)
@@ -172,9 +166,7 @@ class Tail:
 async def ack_failed(
     ack_client: AckClient, progress: BatchProgress, message: Message[Any], text: str
 ) -> None:
-    """Report the message in hand as failed. Its partition goes on only if it became a dead
-    letter.
-    """
+    """Report the current message as failed. Its partition only continues if it is dead-lettered."""
     try:
         (result,) = await ack_client.ack_each([message], False, error=text, policy=PATIENT)
     except ClientError as error:
@@ -188,7 +180,7 @@ async def ack_failed(
 
 
 async def fail_all(ack_client: AckClient, failed: Sequence[tuple[Message[Any], str]]) -> None:
-    """Say of each that it failed, and why; in every partition the server takes them in order."""
+    """Report each message as failed, with the reason, in order of their partitions."""
     for message, text in failed:
         message["_status"], message["_error"] = False, text
     try:
@@ -198,7 +190,7 @@ async def fail_all(ack_client: AckClient, failed: Sequence[tuple[Message[Any], s
 
 
 async def release(ack_client: AckClient, messages: Sequence[Message[Any]]) -> None:
-    """Give back what was not handled: delivered again at once, and not counted as a failure."""
+    """Return unhandled messages. They are redelivered at once and do not count as failures."""
     if not messages:
         return
     try:

@@ -1,7 +1,7 @@
-"""Owns the consume loop: workers that pop, handle, ack and renew until they are told to stop.
+"""Owns the consume loop: workers that pop, handle, ack and renew until they are stopped.
 
-Each worker handles one leased batch at a time, message after message; the server leases a partition
-to one of them only. So a partition's messages are never handled at the same time or out of order,
+Each worker handles one leased batch at a time, message after message. The server leases a partition
+to only one of them. So the messages of a partition are never handled in parallel or out of order,
 whatever the number of workers.
 """
 
@@ -56,7 +56,7 @@ class Consumer:
         )
         self._budget = Budget(options.limit)
         self._stopping = asyncio.Event()
-        #: Workers that wait for something to do, which may be broken off.
+        #: Idle workers, which may be interrupted.
         self._waiting: set[asyncio.Task[Any]] = set()
         self.workers: set[asyncio.Task[None]] = set()
         self._busy = 0
@@ -68,7 +68,7 @@ class Consumer:
         return self._stopping.is_set() or (given is not None and given.is_set())
 
     def stop(self) -> None:
-        """Take nothing new; what is in hand is finished."""
+        """Take no new messages. Handlers that run are finished."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -76,7 +76,7 @@ class Consumer:
             task.cancel()
 
     async def run(self) -> None:
-        """Work until the limit, an idle time, a stop or an error."""
+        """Consume until the limit, the idle time, a stop or an error."""
         workers = [asyncio.create_task(self._work()) for _ in range(self._options.concurrency)]
         self.workers.update(workers)
         watcher = asyncio.create_task(self._watch())
@@ -91,7 +91,7 @@ class Consumer:
             await asyncio.gather(*workers, watcher, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Stop when the user's own event says so."""
+        """Stop when the user's event is set."""
         if self._options.stop_event is not None:
             await self._options.stop_event.wait()
             self.stop()
@@ -102,9 +102,7 @@ class Consumer:
                 await self.handling.run(progress, acker)
 
     async def batches(self) -> AsyncGenerator[tuple[BatchProgress, Acker], None]:
-        """Yield leased batches, one after the other; each is renewed until its acks have got
-        through.
-        """
+        """Yield leased batches one by one. Each lease is renewed until its acks are sent."""
         request, budget = self._options.request, self._budget
         failures, tail = 0, Tail()
         ahead = Ahead(request, budget, is_stopping=lambda: self.is_stopping)
@@ -127,7 +125,7 @@ class Consumer:
                     if not self._stop_if_idle():
                         await self._run_unless_stopped(self._back_off(failures, error))
                 finally:
-                    # What was not handled, after a failure, may be taken again.
+                    # Messages not handled after a failure count as not taken.
                     budget.give_back(share, progress.taken)
         finally:
             await tail.drain()
@@ -143,7 +141,7 @@ class Consumer:
 
     async def _pop(self, share: int) -> list[Message[Any]]:
         if share == 0:
-            # Other workers have all that is left; some of it may come back.
+            # Other workers have reserved the rest. Some of it may come back.
             await self._pause(_POLL_S)
             return []
         request = self._options.request
@@ -156,7 +154,7 @@ class Consumer:
     async def _in_hand(
         self, progress: BatchProgress, tail: Tail, ahead: Ahead
     ) -> AsyncIterator[Acker]:
-        # Where batches come from several partitions, the next one is popped beside the acks.
+        # If batches come from several partitions, pop the next one while acks are sent.
         must_ack_first = tail.must_ack_first(progress.partition_ids)
         acker = Acker(self._queen._ack_client, progress, ahead if must_ack_first else None)
         self._busy += 1
@@ -189,7 +187,7 @@ class Consumer:
         )
 
     def _poll_ms(self) -> int:
-        """Return how long to wait for messages; not longer than until the idle time is over."""
+        """Return how long to wait for messages, at most until the idle time is over."""
         wanted = self._options.request.timeout_ms
         if self._options.idle_ms is None:
             return wanted

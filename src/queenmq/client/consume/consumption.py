@@ -1,4 +1,4 @@
-"""Owns what `consume` gives back: to be awaited, iterated over, or run in the background."""
+"""Owns the result of `consume`: await it, iterate over it, or run it in the background."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class ConsumeOptions:
 
 @dataclass(eq=False, repr=False)
 class Consumption:
-    """A consumer that is set up and runs when asked to.
+    """A consumer that is set up but not started.
 
-    `await` it to run it to its end; use it as a context manager to run it beside other work; or,
-    without a handler, iterate over it.
+    `await` it to run it to its end. Use it as a context manager to run it in the background.
+    Without a handler, iterate over it.
     """
 
     _queen: Queen
@@ -82,7 +82,7 @@ class Consumption:
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def on_success(self, callback: Callable[..., Any]) -> Self:
-        """Have a function called after a handler; the callbacks have to ack then.
+        """Call a function after a handler. The callbacks have to ack then.
 
         Args:
             callback: A plain or a coroutine function of the message and the handler's result.
@@ -91,7 +91,7 @@ class Consumption:
         return self
 
     def on_error(self, callback: Callable[..., Any]) -> Self:
-        """Have a function called when a handler raises; the callbacks have to ack then.
+        """Call a function when a handler raises. The callbacks have to ack then.
 
         Args:
             callback: A plain or a coroutine function of the message and the error.
@@ -100,10 +100,10 @@ class Consumption:
         return self
 
     def stop(self) -> asyncio.Future[None]:
-        """Take nothing new.
+        """Stop taking new messages.
 
-        Await the result to wait until what is in hand is finished; inside a handler, which is in
-        hand itself, and for a loop, that comes back at once.
+        Await the result to wait until running handlers are finished. Inside a handler or a loop it
+        returns at once.
         """
         consumer = self._consumer
         if consumer is not None:
@@ -186,7 +186,7 @@ class Consumption:
             raise ValueError("consume has a handler: await it, or leave the handler out")
         iterator = self._iterate(self._begin())
         if self._is_managed:
-            # Without the context manager no caller may hold it. The end of the loop ends it then.
+            # Without the context manager no caller may hold it, so the end of the loop ends it.
             self._iterator = iterator
         return iterator
 
@@ -212,7 +212,7 @@ class Consumption:
     async def _next(
         self, consumer: Consumer, progress: BatchProgress, acker: Acker
     ) -> Message[Any] | None:
-        """Return the next message of the batch that can be handled; one that cannot has failed."""
+        """Return the next message of the batch that can be handled. Others are failed."""
         while not consumer.is_stopping and (message := progress.next()) is not None:
             misfit = consumer.handling.misfit(message)
             if misfit is None:
@@ -223,7 +223,7 @@ class Consumption:
         return None
 
     async def _leave(self, consumer: Consumer, progress: BatchProgress, acker: Acker) -> None:
-        """Settle what the loop has left of a batch."""
+        """Ack or release the rest of a batch when the loop ends."""
         if not consumer.handling.acks or not progress.rest():
             return
         ack_client = self._queen._ack_client

@@ -1,4 +1,4 @@
-"""Owns what a consumer does with a batch: the handler is called, and what it got is settled."""
+"""Handles batches: calls the handler and acks its messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Handling:
         self._on_success = on_success
         self._on_error = on_error
         self._is_stopping = is_stopping
-        # Callbacks settle for themselves.
+        # Callbacks ack for themselves.
         self.acks = options.auto_ack and on_success is None and on_error is None
 
     async def run(self, progress: BatchProgress, acker: Acker) -> None:
@@ -49,7 +49,7 @@ class Handling:
         await (self._each if is_single else self._together)(progress, acker)
 
     async def _each(self, progress: BatchProgress, acker: Acker) -> None:
-        """Handle one message at a time. Acks go out beside the next handler."""
+        """Handle one message at a time. Acks are sent while the next handler runs."""
         ack_client = self._ack_client
         try:
             while not self._is_stopping() and (message := progress.next()) is not None:
@@ -77,9 +77,9 @@ class Handling:
     async def _refuse(
         self, message: Message[Any], misfit: ValueError, progress: BatchProgress, acker: Acker
     ) -> None:
-        """Fail the message in hand, which the handler cannot be given.
+        """Fail the current message, because its payload cannot be passed to the handler.
 
-        Also where the handler acks for itself: it does not get to see this one.
+        This also happens if the handler acks for itself, because it never sees this message.
         """
         if self._on_error is not None:
             await call_back(self._on_error, message, misfit)
@@ -90,8 +90,9 @@ class Handling:
         await ack_failed(self._ack_client, progress, message, error_text(misfit))
 
     async def _together(self, progress: BatchProgress, acker: Acker) -> None:
-        """Handle the whole batch in one call. A payload that does not fit fails alone and stops its
-        partition.
+        """Handle the whole batch in one call.
+
+        A payload that does not fit only fails its own message and stops its partition.
         """
         ack_client = self._ack_client
         messages, misfits = self._split_fitting(progress)
@@ -118,15 +119,13 @@ class Handling:
                 log_misfit(message, misfit)
             await acker.drain()
             await fail_all(ack_client, [*failed, *((one, error_text(why)) for one, why in misfits)])
-            # A misfit that became a dead letter leaves the lease to those behind it.
+            # After a misfit is dead-lettered, the lease still covers the messages behind it.
             await release(ack_client, progress.skipped)
 
     def _split_fitting(
         self, progress: BatchProgress
     ) -> tuple[list[Message[Any]], list[tuple[Message[Any], ValueError]]]:
-        """Return the messages to handle, and the first message of each partition that does not
-        fit.
-        """
+        """Return the messages to handle, and the first misfit of each partition."""
         good: list[Message[Any]] = []
         bad: list[tuple[Message[Any], ValueError]] = []
         while (message := progress.next()) is not None:
@@ -140,7 +139,7 @@ class Handling:
         return good, bad
 
     def misfit(self, message: Message[Any]) -> ValueError | None:
-        """Give the message its payload as the type that was asked for; return why that fails."""
+        """Convert the payload of the message. Return the reason if that fails."""
         if self._options.type is None:
             return message.problem if isinstance(message, UnreadableMessage) else None
         try:
@@ -150,7 +149,7 @@ class Handling:
         return None
 
     async def _call(self, messages: Sequence[Message[Any]], argument: Any) -> None:
-        """Run the handler and its callbacks; any error of it comes out as HandlerFailed."""
+        """Run the handler and its callbacks. Raises HandlerFailed for any of their errors."""
         assert self._handle is not None
         try:
             with consume_span(messages):
@@ -176,7 +175,7 @@ def error_text(error: BaseException | None) -> str:
 
 
 def log_failure(messages: Sequence[Message[Any]], error: BaseException | None) -> None:
-    """Leave a trace of a handler's error where the consumer runs: the server gets its text only."""
+    """Log a handler's error with its traceback. The server only gets its text."""
     facts = _facts(messages)
     logger.error(
         "handler failed: queue %s, partition %s, message %s, attempt %d",
@@ -190,7 +189,7 @@ def log_failure(messages: Sequence[Message[Any]], error: BaseException | None) -
 
 
 def log_misfit(message: Message[Any], misfit: ValueError) -> None:
-    """Say which message its handler was not given, and why."""
+    """Log which message the handler did not get, and why."""
     facts = _facts([message])
     logger.error(
         "message not handled: queue %s, partition %s, message %s, attempt %d: %s",
@@ -204,7 +203,7 @@ def log_misfit(message: Message[Any], misfit: ValueError) -> None:
 
 
 def _facts(messages: Sequence[Message[Any]]) -> dict[str, Any]:
-    """Return the log facts of a batch. Its first message stands for all."""
+    """Return the log fields of a batch, from its first message."""
     first = messages[0]
     return {
         "queue": first.queue,

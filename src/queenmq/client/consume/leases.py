@@ -1,4 +1,4 @@
-"""Owns keeping a lease while its messages are handled."""
+"""Keeps a lease alive while its messages are handled."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from queenmq.client.http.transport import Transport
 
 logger = logging.getLogger(__name__)
 
-#: Seconds before the first renewal, and after one that failed: below the shortest lease there is.
+#: Seconds before the first renewal and after a failed one: less than the shortest lease.
 _SOON_S = 0.3
 
 
 class KeptLease:
-    """Extends the lease of a batch from time to time, until it is stopped.
+    """Extends the lease of a batch periodically, until it is stopped.
 
-    It begins soon, because the length of the lease is not known here. Each time the lease is
-    extended by three intervals, so that it outlives two failures. One that turns out to be lost is
-    noted in the progress.
+    It begins soon, because the client does not know the length of the lease. Each renewal covers
+    three intervals, so that the lease survives two failures. A lost lease is noted in the progress.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class KeptLease:
         self._transport = transport
         self._interval = interval
         self._task: asyncio.Task[None] | None = None
-        # Most batches are done with before a task is needed.
+        # Most batches end before a task is needed.
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(min(_SOON_S, interval), self._start)
 

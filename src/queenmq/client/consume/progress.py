@@ -1,7 +1,7 @@
-"""Owns the order inside one leased batch: what may be handled next, what is still to be settled.
+"""Keeps the order inside one leased batch: what to handle next, and what is not acked yet.
 
-Pure bookkeeping. The messages of a partition are handled one after the other, and when one
-is to come again, nothing after it in its partition may be handled or acked.
+Pure bookkeeping. The messages of a partition are handled one after the other. When one is to be
+redelivered, nothing after it in its partition may be handled or acked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from queenmq.client.message import Message
 
 
 class BatchProgress:
-    """The messages of one pop. At most one of them is in hand."""
+    """The messages of one pop. At most one of them is current."""
 
     def __init__(self, messages: Sequence[Message[Any]]) -> None:
         self._waiting = deque(messages)
@@ -23,9 +23,9 @@ class BatchProgress:
         self._blocked: set[str] = set()
         self._in_hand: Message[Any] | None = None
         self._is_lost = False
-        #: How many were taken in hand.
+        #: How many were started.
         self.taken = 0
-        #: What was passed over, because something before it comes again.
+        #: Messages skipped, because an earlier one is redelivered.
         self.skipped: list[Message[Any]] = []
         self._last = {message.partition_id: message.id for message in messages}
 
@@ -39,7 +39,7 @@ class BatchProgress:
 
     @property
     def is_done(self) -> bool:
-        """Return whether all messages were handled, and none comes again."""
+        """Return whether all messages were handled and none is redelivered."""
         is_over = not self._waiting and self._in_hand is None
         return is_over and not self._blocked and not self._is_lost
 
@@ -48,7 +48,7 @@ class BatchProgress:
         return self._last.get(message.partition_id) == message.id
 
     def next(self) -> Message[Any] | None:
-        """Take the next message that may be handled in hand, or None when there is none."""
+        """Return the next message that may be handled, or None. It becomes the current one."""
         assert self._in_hand is None, "the current message is not acked"
         while self._waiting and not self._is_lost:
             message = self._waiting.popleft()
@@ -61,21 +61,21 @@ class BatchProgress:
         return None
 
     def finish(self) -> None:
-        """Finish the message in hand: it was handled, or it became a dead letter."""
+        """Finish the current message: it was handled, or it became a dead letter."""
         self._in_hand = None
 
     def block(self) -> None:
-        """Send the message in hand and the rest of its partition back for another delivery."""
+        """Return the current message and the rest of its partition for redelivery."""
         assert self._in_hand is not None
         self._blocked.add(self._in_hand.partition_id)
         self._in_hand = None
 
     def lose(self) -> None:
-        """Give up the batch. The lease is gone, and another consumer may have the messages."""
+        """Drop the batch. The lease is lost, and another consumer may have the messages."""
         self._is_lost = True
 
     def rest(self) -> list[Message[Any]]:
-        """Return the messages to release: those in hand or waiting, while the lease still holds."""
+        """Return the messages to release: current or waiting ones, while the lease is live."""
         if self._is_lost:
             return []
         held = [] if self._in_hand is None else [self._in_hand]
@@ -85,10 +85,7 @@ class BatchProgress:
 
 
 class Budget:
-    """The number of messages that a consumer may still take, shared by its workers.
-
-    None: any number.
-    """
+    """The messages that a consumer may still take, shared by its workers. None: no limit."""
 
     def __init__(self, limit: int | None) -> None:
         self._left = limit
@@ -100,7 +97,7 @@ class Budget:
         return self._left is not None and self._left <= 0 and self._asked == 0
 
     def take(self, wanted: int) -> int:
-        """Set up to `wanted` aside for a pop; 0 when all that is left is set aside by others."""
+        """Reserve up to `wanted` messages for a pop. Return 0 if others have reserved the rest."""
         if self._left is None:
             return wanted
         share = max(0, min(wanted, self._left))

@@ -1,4 +1,4 @@
-"""Owns SIGINT and SIGTERM while consumers run that are to be stopped by them."""
+"""Handles SIGINT and SIGTERM while consumers run that stop on them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
-#: Whom to tell; a signal is for all consumers of the program.
+#: Callbacks. A signal is for all consumers of the program.
 _listeners: list[Callable[[], object]] = []
 
 
 @dataclass
 class _Hold:
-    """The signals in our hands: how many consumers want that, and what the program did before."""
+    """The installed handlers: how many consumers want them, and the previous handlers."""
 
     users: int = 0
     before: dict[signal.Signals, Any] = field(default_factory=dict)
@@ -32,10 +32,10 @@ _holds: dict[asyncio.AbstractEventLoop | None, _Hold] = {}
 def call_on_signals(
     listener: Callable[[], object], loop: asyncio.AbstractEventLoop | None = None
 ) -> Iterator[None]:
-    """Call `tell`, which must be quick and safe in any moment, on SIGINT and SIGTERM.
+    """Call `tell` on SIGINT and SIGTERM. It must be quick and safe at any moment.
 
-    A loop of the main thread takes the signals itself, since nothing else would surely wake it.
-    Without one the main thread has to look up from its waiting now and then, for the same reason.
+    An event loop of the main thread handles the signals itself, because nothing else reliably wakes
+    it. Without one, the main thread has to wake up now and then, for the same reason.
     """
     if threading.current_thread() is not threading.main_thread():
         raise ValueError("signals=True works in the main thread only; use stop() or a stop_event")

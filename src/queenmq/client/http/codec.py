@@ -1,4 +1,4 @@
-"""Owns JSON of the client: msgspec, or an object of the user's with `dumps` and `loads`."""
+"""Encodes and decodes JSON: with msgspec, or a user's object with `dumps` and `loads`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:
 
 
 class Codec:
-    """Requests to bytes, answers to values."""
+    """Encodes requests and decodes answers."""
 
     def __init__(self, json: Json | None) -> None:
         self._json = json
@@ -37,7 +37,7 @@ class Codec:
         return text.encode() if isinstance(text, str) else text
 
     def decode(self, body: bytes, wanted: Any = Any) -> Any:
-        """Return the value in an answer; payloads that cannot be read do not spoil the others.
+        """Return the value in an answer. Unreadable payloads do not affect the others.
 
         Raises ValueError if the body is not such a value.
         """

@@ -1,7 +1,7 @@
-"""Owns connections: HTTP/1.1, kept alive, one request at a time on each, bounded in number.
+"""Owns connections: HTTP/1.1 with keep-alive, one request at a time each, bounded in number.
 
-httptools reads the answers. A whole HTTP library around it costs more than all the rest of the
-client (docs/adr/0015-client-http.md). Redirects, cookies, compression and proxies are left out.
+httptools parses the answers. A full HTTP library would cost more than the rest of the client
+(docs/adr/0015-client-http.md). Redirects, cookies, compression and proxies are not supported.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 
 import httptools
 
-#: Seconds for opening a connection, also where an answer may take long.
+#: Seconds for opening a connection, even if the answer may take longer.
 _CONNECT_S = 10.0
-#: Seconds before the next address of a host is tried beside the first one.
+#: Seconds before the next address of a host is tried in parallel.
 _NEXT_ADDRESS_S = 0.25
-#: Seconds after which an idle connection is not trusted any more: something between may have
-#: forgotten it, and servers close theirs after a minute or so.
+#: Seconds after which an idle connection is not reused: a middlebox may have
+#: dropped it, and servers close idle ones after a minute or so.
 _IDLE_S = 15.0
-#: Far above what Queen sends; something else at the address must not fill the memory.
+#: Far above what Queen sends. Another server at the address must not fill the memory.
 _ANSWER_BYTES_MAX = 1 << 30
 
 
@@ -30,11 +30,11 @@ class NotConnected(Exception):
 
 
 class Broken(Exception):
-    """The connection ended before the answer did, or what came was no HTTP."""
+    """The connection ended before the answer did, or the answer was not HTTP."""
 
 
 class Reply(NamedTuple):
-    """An answer; of its headers only what is used."""
+    """An answer, with only the headers that are used."""
 
     status: int
     body: bytes
@@ -61,7 +61,7 @@ class Address:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection; the parser's callbacks put an answer together."""
+    """One connection. The parser's callbacks build an answer."""
 
     def __init__(self, address: Address) -> None:
         self._idle = address.idle
@@ -84,7 +84,7 @@ class _Connection(asyncio.Protocol):
         self._has_head = self._has_end = False
 
     async def exchange(self, request: bytes, deadline: float) -> Reply:
-        """Send a request and wait for its answer; anything else ends the connection."""
+        """Send a request and return its answer. Any error ends the connection."""
         assert self._transport is not None
         answer: asyncio.Future[Reply] = self._loop.create_future()
         self._answer = answer
@@ -110,7 +110,8 @@ class _Connection(asyncio.Protocol):
     def _check_deadline(self) -> None:
         """Check the deadline.
 
-        One timer serves many requests, because one each would cost as much as parsing an answer.
+        One timer serves many requests, because a timer each would cost as much as parsing an
+        answer.
         """
         self._timer = None
         if self._answer is None:
@@ -141,7 +142,7 @@ class _Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(Broken(f"the answer is not HTTP: {error}"))
         if self._answer is None:
-            # An answer without a request: a server says why it is about to close.
+            # An answer without a request: the server says why it is closing.
             self.abort()
 
     def eof_received(self) -> None:
@@ -181,7 +182,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
-        # What is below 200 only announces the answer.
+        # A status below 200 only announces the answer.
         if status >= 200 and self._answer is not None and not self._answer.done():
             self.is_open = self.is_open and self._parser.should_keep_alive()
             self._answer.set_result(Reply(status, b"".join(self._body), self._retry_after))
@@ -193,13 +194,13 @@ class Pool:
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
-        #: Requests that may still begin, and those that have to wait for others to end.
+        #: Requests that may start now, and those that wait for others to end.
         self._free = limit
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._loop = asyncio.get_running_loop()
         self._connections: set[_Connection] = set()
         self._is_closed = False
-        # Other loops, as uvloop's, try one address after the other and take no such argument.
+        # Other loops, such as uvloop, try addresses in sequence and lack this argument.
         is_standard = isinstance(self._loop, asyncio.BaseEventLoop)
         self._racing: dict[str, Any] = (
             {"happy_eyeballs_delay": _NEXT_ADDRESS_S} if is_standard else {}
@@ -209,7 +210,7 @@ class Pool:
         self, address: Address, method: str, path: str, headers: str, body: bytes | None,
         timeout: float,
     ) -> Reply:  # fmt: skip
-        """Return one answer, or NotConnected, Broken or TimeoutError."""
+        """Return one answer. Raises NotConnected, Broken or TimeoutError."""
         text = f"{method} {address.path}{path} HTTP/1.1\r\nHost: {address.name}\r\n{headers}"
         if body is not None:
             text += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -237,7 +238,7 @@ class Pool:
                 await waiter
         except BaseException as error:
             if waiter.done() and not waiter.cancelled():
-                # It came at the same moment.
+                # The slot was granted at the same moment.
                 self._give_slot()
             if isinstance(error, TimeoutError):
                 raise NotConnected(
@@ -280,7 +281,7 @@ class Pool:
         return connection
 
     async def close(self) -> None:
-        """End all connections, and come back when they have ended."""
+        """Close all connections and wait until they have ended."""
         self._is_closed = True
         open_ones = list(self._connections)
         for connection in open_ones:

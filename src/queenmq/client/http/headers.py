@@ -1,4 +1,4 @@
-"""Owns headers as text: none may hold anything that a server could take for more than a header."""
+"""Builds header lines. No value can break out of its header."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-#: Headers that say where a request ends; a second one would let it be read in two ways.
+#: Headers that say where a request ends. A second one would make that ambiguous.
 _OURS = {"content-length", "content-type", "transfer-encoding", "connection", "host"}
 
 

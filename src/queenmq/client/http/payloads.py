@@ -1,8 +1,9 @@
-"""Owns reading an answer whose payloads cannot all be read.
+"""Decodes an answer in which some payloads cannot be read.
 
-Payloads come as they were pushed, and JSON says more than Python can hold: 1e400, an integer of
-5,000 digits, half of a surrogate pair, 3,000 levels. Such a payload must not cost the caller the
-rest of the answer. So payloads are cut out of it, the rest is read, and each payload is read alone.
+Payloads arrive as they were pushed, and JSON can express more than Python can hold: 1e400, an
+integer of 5,000 digits, half of a surrogate pair, 3,000 levels. Such a payload must not make the
+rest of the answer unreadable. So payloads are cut out, the rest is decoded, and each payload is
+decoded alone.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from queenmq.client.message import (
     UnreadableMessage,
 )
 
-#: Members of answers that hold what users pushed.
+#: Members of answers that hold payloads.
 NAMES = frozenset({"data", "payload", "message_payload"})
 
 _KEYS = frozenset(f'"{name}"'.encode() for name in NAMES)
-#: Strings and punctuation; everything else in JSON is between them.
+#: Strings and punctuation. Everything else in JSON is between them.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
 
 
 def cut_out(body: bytes) -> tuple[bytes, list[bytes]]:
     """Return the body with each payload replaced by its number, and the payloads.
 
-    The body is scanned, not parsed: no value in a payload can fail this, and no depth.
+    The body is scanned, not parsed, so no value or depth in a payload can make this fail.
     """
     pieces: list[bytes] = []
     payloads: list[bytes] = []
@@ -57,8 +58,8 @@ def cut_out(body: bytes) -> tuple[bytes, list[bytes]]:
 def put_back(value: Any, payloads: list[bytes], decode: Callable[[bytes], Any]) -> Any:
     """Return the value with payloads instead of their numbers.
 
-    A message whose payload cannot be read raises UnreadablePayload where its `data` is asked for;
-    elsewhere such a payload is a msgspec.Raw.
+    A message with an unreadable payload raises UnreadablePayload when its `data` is read. Elsewhere
+    such a payload is a msgspec.Raw.
     """
     if isinstance(value, Message | DeadLetter):
         return _fill(value, payloads, decode)

@@ -1,7 +1,7 @@
-"""Owns the decision whether and when a failed request is tried again. Waits for nothing itself.
+"""Decides whether and when a failed request is retried. Does not wait itself.
 
-Network errors and 5xx are tried again after a growing, random delay; 429 likewise, and with the
-delay the server asks for; every other 4xx never.
+Network errors and 5xx are retried after a growing, random delay. So is 429, with the delay that the
+server asks for. Other 4xx are never retried.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DOUBLINGS_MAX = 40
 class RetryPolicy:
     """The delays between retries, in seconds."""
 
-    #: Tries in all; 1 means no retry.
+    #: Total number of attempts; 1 means no retry.
     attempts: int = 3
     base_delay: float = 0.2
     max_retry_delay: float = 30.0
@@ -34,7 +34,7 @@ class RetryPolicy:
             raise ValueError("retry delays are negative; use 0 seconds or more")
 
     def can_retry(self, status: int | None) -> bool:
-        """Return whether a failure of this kind may pass. No status: the network failed."""
+        """Return whether a retry may help. No status means that the network failed."""
         if status == 429:
             return self.retry_on_429
         return status is None or status >= 500
@@ -47,9 +47,7 @@ class RetryPolicy:
         retry_after: float | None = None,
         random: Callable[[], float],
     ) -> float | None:
-        """Return seconds until the next try after `attempt` (1 is the first), or None to give
-        up.
-        """
+        """Return the seconds before the next try after `attempt` (from 1), or None to give up."""
         if attempt >= self.attempts or not self.can_retry(status):
             return None
         return self.backoff(attempt, retry_after=retry_after, random=random)
@@ -61,13 +59,13 @@ class RetryPolicy:
         bound = self.base_delay * 2.0 ** min(attempt - 1, _DOUBLINGS_MAX)
         delay = random() * min(bound, self.max_retry_delay)
         if retry_after is not None and self.honor_retry_after:
-            # A little later than told, so that not everybody comes back in the same moment.
+            # A little later than asked, so that clients do not return all at once.
             delay = retry_after + random() * self.base_delay
         return min(delay, self.max_retry_delay)
 
 
 def parse_retry_after(text: str | None, *, unix_s: float) -> float | None:
-    """Return seconds that a Retry-After header asks for: a number, or a date minus now."""
+    """Return the seconds that a Retry-After header asks for, as a number or a date."""
     if text is None:
         return None
     try:

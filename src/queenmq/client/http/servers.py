@@ -1,7 +1,7 @@
-"""Owns the choice of the server for a request. Time is an argument; nothing here does I/O.
+"""Chooses the server for a request. Time is an argument, and there is no I/O.
 
-A server that fails is left out for a while that doubles with each failure in a row. When all are
-left out, the one whose time is up first is tried: there is always an answer.
+A failing server is skipped for a time that doubles with each failure in a row. When all are
+skipped, the one that is due first is tried, so there is always a choice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 Strategy = Literal["affinity", "round-robin", "session"]
 
-#: Seconds; a server is never left out for longer.
+#: The longest time in seconds that a server is skipped.
 _OUT_MAX_S = 60.0
 
 
@@ -24,7 +24,7 @@ class _Health:
 
 
 class Servers:
-    """The base URLs of one client and how they have been doing."""
+    """The base URLs of one client and their recent failures."""
 
     def __init__(
         self, urls: Sequence[str], *, strategy: Strategy, session: str, out_s: float = 1.0
@@ -41,9 +41,7 @@ class Servers:
         self._turn = 0
 
     def choose(self, key: str | None, *, now: float, tried: Collection[str] = ()) -> str:
-        """Return the server for a request about `key`; one that was tried already only if all
-        were.
-        """
+        """Return the server for a request about `key`. Prefer servers that were not tried yet."""
         if len(self.urls) == 1:
             return self.urls[0]
         fresh = [url for url in self.urls if url not in tried] or self.urls
@@ -58,7 +56,7 @@ class Servers:
         return healthy[self._turn % len(healthy)]
 
     def note_failure(self, url: str, *, now: float) -> None:
-        """Leave it out for a while."""
+        """Skip the server for a while."""
         health = self._health[url]
         out_s = min(self._out_s * 2.0 ** min(health.failures, 16), _OUT_MAX_S)
         health.failures += 1
@@ -85,7 +83,7 @@ def affinity_key(
 
 
 def _score(url: str, key: str) -> bytes:
-    """Score by rendezvous hashing: when a server goes, only its keys move, evenly to the others."""
+    """Return the rendezvous hash: when a server leaves, only its keys move to the others."""
     return hashlib.blake2b(f"{url}\0{key}".encode(), digest_size=8).digest()
 
 

@@ -1,16 +1,16 @@
-"""Owns where tokens come from: a text, a file, or a function of the user's."""
+"""Provides tokens: a string, a file, or a function of the user."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-#: A token, or what gives one; asked before every request, so that it may change.
+#: A token, or a function that returns one. It is called before every request.
 Token = str | Callable[[], str | Awaitable[str]]
 
 
 class TokenFile:
-    """The token in a file. Read once, and again when the server refuses what was read."""
+    """The token in a file. It is read once, and again when the server refuses it."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -22,5 +22,5 @@ class TokenFile:
         return self._token
 
     def forget(self) -> None:
-        """Have the file read again."""
+        """Read the file again next time."""
         self._token = None

@@ -1,6 +1,6 @@
-"""Owns HTTP: one pool of connections, tokens, timeouts, tries on several servers.
+"""Owns HTTP: one pool of connections, tokens, timeouts, retries on several servers.
 
-Knows nothing of queues. What to try again is decided in `retry`, where to send it in `servers`.
+It knows nothing about queues. `retry` decides what to retry, `servers` where to send it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes
-    #: Whether an earlier try got no answer: then it may have been carried out all the same.
+    #: Whether an earlier try got no answer. Then the request may have been carried out anyway.
     is_repeated: bool = False
 
 
 class _Failed(Exception):
-    """One try that may be worth another one. No status: there was no answer."""
+    """A failed try that may be retried. No status means that there was no answer."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class _Failed(Exception):
 
 
 class Transport:
-    """Sends requests and gives answers, or raises a ClientError."""
+    """Sends requests and returns answers, or raises a ClientError."""
 
     def __init__(
         self,
@@ -83,19 +83,19 @@ class Transport:
         self._is_closed = False
 
     async def call(self, method: str, path: str, body: Any = None, wanted: Any = Any) -> Any:
-        """Send a value and give back the answer's, None for an answer without a body."""
+        """Send a value and return the value of the answer, or None for an empty body."""
         data = None if body is None else self.codec.encode(body)
         answer = await self.request(method, path, data)
         return self.read(answer, wanted, f"{method} {path}") if answer.body else None
 
     async def fetch(self, method: str, path: str, wanted: type[T], body: Any = None) -> T:
-        """Send a value and return the answer's, which has to be one of this type."""
+        """Send a value and return the answer, decoded as this type."""
         data = None if body is None else self.codec.encode(body)
         found: T = self.read(await self.request(method, path, data), wanted, f"{method} {path}")
         return found
 
     def read(self, answer: Answer, wanted: Any, where: str) -> Any:
-        """Return the value in an answer. Something other than Queen may have given it."""
+        """Decode an answer, which may come from a server other than Queen."""
         try:
             return self.codec.decode(answer.body, wanted)
         except ValueError as error:
@@ -115,7 +115,7 @@ class Transport:
         key: str | None = None,
         policy: RetryPolicy | None = None,
     ) -> Answer:
-        """Return one request, tried again and on other servers as far as that can help."""
+        """Send one request, with retries and on other servers where that can help."""
         policy = policy or self.policy
         tried: set[str] = set()
         attempt, is_repeated = 1, False
@@ -147,7 +147,7 @@ class Transport:
             await self.pause(delay)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, but not beyond the client's close."""
+        """Sleep, but not beyond the close of the client."""
         closing = self._open_closing()
         try:
             async with asyncio.timeout(seconds):
@@ -157,7 +157,7 @@ class Transport:
         raise ClientClosed("the client was closed while a request waited to be retried")
 
     async def close(self) -> None:
-        """Close all connections; requests after this are refused."""
+        """Close all connections. Later requests are refused."""
         self._is_closed = True
         if self._closing is not None:
             self._closing.set()
@@ -180,7 +180,7 @@ class Transport:
         try:
             reply = await pool.request(self._addresses[base], method, path, headers, body, seconds)
             if reply[0] == 401 and (fresh := await self._fresh_headers(headers)) is not None:
-                # The token has expired on its way; nothing was done with the request.
+                # The token has expired, so the request was not carried out.
                 reply = await pool.request(
                     self._addresses[base], method, path, fresh, body, seconds
                 )
@@ -204,7 +204,7 @@ class Transport:
         raise _Failed(refused, status, retry_after=retry_after)
 
     def _reason(self, content: bytes, status: int, where: str) -> tuple[str, str, str | None]:
-        """Return the server's sentence, or the beginning of what it sent; the place; its code."""
+        """Return the server's error text or the start of the body, the place, and the code."""
         try:
             body = self.codec.decode(content)
         except ValueError:
@@ -216,9 +216,7 @@ class Transport:
         return text or f"no reason given for status {status}", where, None
 
     async def _fresh_headers(self, refused: str) -> str | None:
-        """Return headers with another token than the one refused, or None when there is no
-        other.
-        """
+        """Return headers with a token other than the refused one, or None if there is none."""
         if not callable(self._token):
             return None
         if isinstance(self._token, TokenFile):

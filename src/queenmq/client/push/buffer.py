@@ -1,8 +1,8 @@
-"""Owns the buffer of one partition: sent by count or time, in order, and tried until it works.
+"""Owns the buffer of one partition: flushed by count or time, in order, retried until stored.
 
-A flush that fails keeps everything; meanwhile the buffer fills up, and then the caller waits. What
-the server refuses for good is handed back: to the callback, and as an error of the next flush or of
-the close.
+A failed flush keeps all messages. The buffer fills up meanwhile, and then the caller waits.
+Messages that the server refuses for good go to the callback, and into the error of the next flush
+or close.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Item = dict[str, Any]
 
 
 class Room:
-    """The room that all buffers of a client share, since there may be many partitions."""
+    """The capacity that all buffers of a client share, because there may be many partitions."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held = 0
         self._freed = asyncio.Event()
-        #: Buffers with items that were refused for good and not handed back yet.
+        #: Buffers with refused items that were not reported yet.
         self.refusing: dict[Buffer, None] = {}
 
     @property
@@ -68,7 +68,7 @@ class Buffer:
         self._key = affinity_key(*key, None)
         self._room = room
         self._forget = forget
-        #: Calls of `add` under way.
+        #: Running calls of `add`.
         self._callers = 0
         self._pusher = pusher
         self._transport = transport
@@ -82,7 +82,7 @@ class Buffer:
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        #: Flushes that wait until so many have been sent.
+        #: Flushes that wait until this many have been sent.
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
@@ -90,7 +90,7 @@ class Buffer:
         return len(self._items)
 
     def age_ms(self) -> float:
-        """Return how long the oldest item has been here."""
+        """Return the age of the oldest item."""
         return (self._now() - self._since) * 1000 if self._items else 0.0
 
     def configure(self, *, message_count: int, time_millis: float, max_size: int) -> None:
@@ -131,7 +131,7 @@ class Buffer:
             self._wake.set()
 
     async def flush(self) -> None:
-        """Send all that is here now, or raise."""
+        """Send all current items, or raise."""
         if self._items:
             future = asyncio.get_running_loop().create_future()
             self._waiters.append((self._sent + len(self._items), future))
@@ -141,7 +141,7 @@ class Buffer:
             raise self._take_refused()
 
     async def close(self, timeout: float) -> tuple[list[Item], str]:
-        """Send all; what could not be delivered, and why."""
+        """Send all items. Return those that could not be delivered, and the reason."""
         self._is_closing = True
         self._wake.set()
         if self._task is not None:
@@ -192,7 +192,7 @@ class Buffer:
                 await self._wake.wait()
 
     async def _send(self, batch: list[Item]) -> None:
-        """Send the first ones; those that stay behind are still the first ones."""
+        """Send the first items. Items that were not stored stay at the front."""
         try:
             results = await self._pusher.send(batch, key=self._key)
         except RequestFailed as error:
@@ -201,7 +201,7 @@ class Buffer:
             if len(batch) == 1:
                 self._refuse(error.reason)
                 return
-            # It is too much at once, or one of them spoils the others; halves tell which.
+            # Too large, or one of them is invalid. Halves find out which.
             middle = len(batch) // 2
             await self._send(batch[:middle])
             await self._send(batch[middle:])
@@ -209,7 +209,7 @@ class Buffer:
         self.flushes += 1
         for number, result in enumerate(results):
             if result.get("status") == "failed":
-                # A full queue: what comes after it waits as well, or the order would be lost.
+                # The queue is full. Later items wait as well, to keep the order.
                 self._remove(number)
                 raise ClientError(str(result.get("error") or "an item was refused"))
         self._remove(len(results))
@@ -229,8 +229,9 @@ class Buffer:
         self._waiters = waiting
 
     def _refuse(self, reason: str) -> None:
-        """Set the first item aside, because the server will never take it. The next flush hands it
-        back.
+        """Set the first item aside, because the server will never take it.
+
+        The next flush hands it back.
         """
         item = self._items[0]
         self._refused.append(item)
@@ -240,7 +241,7 @@ class Buffer:
         self._report(BufferFailed([item], reason))
 
     def _fail(self, reason: str) -> None:
-        """Keep everything and report the error to all that wait."""
+        """Keep all items and report the error to all waiting flushes."""
         error = BufferFailed(list(self._items), reason)
         waiters, self._waiters = self._waiters, []
         for _, future in waiters:

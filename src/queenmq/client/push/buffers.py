@@ -1,4 +1,4 @@
-"""Owns buffered pushes of a client: a buffer for each queue and partition, bounded together."""
+"""Owns the buffers of a client: one per queue and partition, with a common bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from queenmq.client.push.pushing import Pusher
 
 
 class BufferKeywords(TypedDict, total=False):
-    """The size and age at which a buffer is sent, and its bound."""
+    """The size and age at which a buffer is flushed, and its bound."""
 
     message_count: int
     time_millis: float
@@ -26,7 +26,7 @@ _DEFAULTS: BufferKeywords = {"message_count": 100, "time_millis": 1_000, "max_si
 
 
 class BufferStats(wire.Answer):
-    """The fill of all buffers. The age of the oldest one is in milliseconds."""
+    """The fill level of all buffers. The age of the oldest one is in milliseconds."""
 
     active_buffers: int
     total_buffered_messages: int
@@ -35,7 +35,7 @@ class BufferStats(wire.Answer):
 
 
 class Buffers:
-    """All buffers of a client; one that is empty is forgotten."""
+    """All buffers of a client. Empty ones are dropped."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Buffers:
         self._on_error = on_error
         self._room = Room(limit)
         self._buffers: dict[Key, Buffer] = {}
-        #: Flushes of buffers that are forgotten.
+        #: Flushes of dropped buffers.
         self._flushes = 0
         self._is_closed = False
 
     async def add(self, items: list[Item], options: Mapping[str, Any]) -> Buffered:
-        """Take items, as soon as there is room for them."""
+        """Add items, as soon as there is room for them."""
         if self._is_closed:
             raise ClientClosed("the client was closed; it takes no more messages")
         unknown = options.keys() - _DEFAULTS.keys()
@@ -84,7 +84,7 @@ class Buffers:
             await self._buffers[key].flush()
 
     async def flush_all(self) -> None:
-        """Flush all of them, also if one fails; then raise the first failure."""
+        """Flush all buffers, even if one fails. Then raise the first failure."""
         done = await asyncio.gather(
             *(buffer.flush() for buffer in self._buffers.values()), return_exceptions=True
         )
@@ -93,7 +93,7 @@ class Buffers:
                 raise result
 
     async def close(self, timeout: float) -> None:
-        """Send everything, trying again until the time is over; what is left is in the error."""
+        """Send everything, with retries until the time is over. The error has the rest."""
         self._is_closed = True
         buffers = list(self._buffers.values())
         self._buffers.clear()

@@ -1,4 +1,4 @@
-"""Owns one push request: its answer per item, and pushes that the server has put off."""
+"""Sends push requests: one answer per item, and queued pushes that end later."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ Results = list[wire.PushResult]
 
 PUSH = "/api/v1/push"
 PUSH_ONCE = "/api/v1/push/once"
-#: How a server answers that does not know the route.
+#: The answers of a server without this route.
 _NO_SUCH_ROUTE = (404, 405)
-#: How long messages are named after that; an old server may be upgraded.
+#: How long to name messages after that. An old server may be upgraded.
 _NAMED_S = 60.0
 _ENDED = {"completed", "failed", "discarded"}
 _POLLING = RetryPolicy(base_delay=0.05, max_retry_delay=1.0)
 
 
 class Pusher:
-    """Sends items; every answer has one result per item, in order."""
+    """Sends items. Every answer has one result per item, in order."""
 
     def __init__(self, transport: Transport, options: Options) -> None:
         self._transport = transport
         self._polls = options["queued_operation_behavior"] == "poll"
         self._timeout = options["operation_timeout"]
-        #: Until then messages are named, because a server knows no keys.
+        #: Until then messages get transaction ids, because a server knows no idempotency keys.
         self._named_until = float("-inf")
 
     async def send(
         self, items: list[dict[str, Any]], *, key: str | None, once: str | None = None
     ) -> Results:
-        """Push once, however many tries that takes; refused items have the status `failed`.
+        """Push exactly once, with retries. Refused items have the status `failed`.
 
         Several messages without names share one idempotency key, `once` or a new one. A single
         message is as cheap to name. `key` chooses the server.
@@ -58,7 +58,7 @@ class Pusher:
     async def _send_once(
         self, items: list[dict[str, Any]], key: str | None, once: str
     ) -> Results | None:
-        """Push with an idempotency key; None: the server knows none, and nothing was stored."""
+        """Push with an idempotency key. Return None if the server knows no keys."""
         body = {"items": items, "idempotencyKey": once}
         try:
             return await self._send(PUSH_ONCE, body, len(items), key)
@@ -83,7 +83,7 @@ class Pusher:
         return asyncio.get_running_loop().time()
 
     async def _replace_finished(self, results: Results) -> Results:
-        """Return the results with those of operations that have ended meanwhile in their places."""
+        """Replace the results of queued items by those of their ended operations."""
         waiting: dict[str, list[int]] = {}
         for index, one in enumerate(results):
             if one.status == "buffered" and one.operation_id:

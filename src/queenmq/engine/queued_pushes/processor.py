@@ -143,7 +143,7 @@ class OperationProcessor:
             raise
 
     async def _run(self, token: UUID, operations: Operations) -> int:
-        """Run operations together, else in halves down to the bad one. Return the number completed."""
+        """Run operations together, else in halves down to the bad one. Return how many ran."""
         began_ms = now_ms()
         try:
             messages = await self._store.run(

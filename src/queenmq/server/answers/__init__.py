@@ -1,1 +1,1 @@
-"""Builds what routes share of an answer: status codes, errors, health, refusals."""
+"""Builds the parts of answers that routes share: status codes, errors, health, refusals."""

@@ -1,4 +1,4 @@
-"""Pure: what a broker can do now, for each kind of request, and why not more."""
+"""Decides what a broker can do now, for each kind of request. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from queenmq.engine.load.pressure import OperationType
 
-#: A kind of call that failed is taken to fail for this long, unless one succeeds.
+#: A kind of call counts as failing for this long after a failure, unless one succeeds.
 _FAILURE_MS = 10_000.0
 
 #: Kinds of requests by the calls they need. Pushes are judged by the spool instead.
@@ -26,7 +26,7 @@ class Capability(NamedTuple):
     #: Of pushes: `stored`, `spooled` or `refused`. Of others: `served`, `paused` or `refused`.
     status: str
     reason: str | None = None
-    #: Whether that is as it should be.
+    #: Whether this is the normal state.
     is_well: bool = True
 
     @property
@@ -43,21 +43,21 @@ class Failure(NamedTuple):
 
 
 class Circumstances(NamedTuple):
-    """All that is known."""
+    """The input of the decision."""
 
     #: Why the database counts as down; None while it is up.
     outage: str | None
     failures: Mapping[OperationType, Failure]
     is_push_paused: bool
     is_pop_paused: bool
-    #: Push requests on disk, why they cannot be drained, and why no more are taken.
+    #: Push requests on disk, why they cannot be drained, and why no more are accepted.
     spooled: int
     drain_trouble: str | None
     spool_trouble: str | None
 
 
 def judge(now: Circumstances, now_ms: float) -> dict[str, Capability]:
-    """Say for each kind of request what becomes of it."""
+    """Return the state of each kind of request."""
     found = {"push": _judge_push(now, now_ms)}
     for name, kinds in _CALLS.items():
         found[name] = _judge_calls(now, kinds, now_ms)
@@ -70,7 +70,7 @@ def _judge_push(now: Circumstances, now_ms: float) -> Capability:
     trouble = now.outage or _trouble_of_pushes(now)
     is_spooling = trouble is not None or now.is_push_paused or now.spooled > 0
     if not is_spooling:
-        # A fault keeps no push out of the database for the spool: it is reported to the caller.
+        # A fault does not send pushes to the spool. It is reported to the caller.
         failure = now.failures.get(OperationType.PUSH)
         is_fault = failure is not None and failure.reason == "fault"
         if failure is not None and is_fault and now_ms - failure.at_ms < _FAILURE_MS:
@@ -84,7 +84,7 @@ def _judge_push(now: Circumstances, now_ms: float) -> Capability:
 
 
 def _trouble_of_pushes(now: Circumstances) -> str | None:
-    """Return why what is on disk does not get into the database."""
+    """Return why pushes on disk cannot be stored."""
     if not now.spooled or now.is_push_paused:
         return None
     if now.drain_trouble is not None:

@@ -1,4 +1,4 @@
-"""One table: which error becomes which status and code. Every body has `error` and `code`."""
+"""Maps errors to statuses and codes, in one table. Every body has `error` and `code`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ERRORS = (
     ErrorRow(errors.StorageUnavailable, 503, "database_unavailable"),
     ErrorRow(errors.SpoolFailed, 503, "spool_failed"),
 )
-#: What no error stands for.
+#: For errors that are not in the table.
 NO_SUCH_ROUTE = "no_such_route"
 METHOD_NOT_ALLOWED = "method_not_allowed"
 _DEFECT = ErrorRow(errors.QueenError, 500, "internal_error")
@@ -47,7 +47,7 @@ _RETRY_AFTER_S = 1
 
 
 def row_of(error: errors.QueenError) -> ErrorRow:
-    """Return how a request that failed with this error is answered."""
+    """Return the answer to a request that failed with this error."""
     return next((row for row in ERRORS if isinstance(error, row.kind)), _DEFECT)
 
 
@@ -57,7 +57,7 @@ def status_of(error: errors.QueenError) -> int:
 
 
 def retry_after_s(error: errors.QueenError) -> int | None:
-    """Return seconds after which the caller should try again, or None when that would not help."""
+    """Return the seconds before a retry, or None if a retry would not help."""
     if isinstance(error, errors.Overloaded):
         return error.retry_after_s
     return _RETRY_AFTER_S if status_of(error) == 503 else None
@@ -68,5 +68,5 @@ def body_of(error: errors.QueenError) -> wire.ErrorAnswer:
     code = row_of(error).code
     if isinstance(error, errors.Overloaded):
         return wire.ErrorAnswer(str(error), code, error.depth, error.retry_after_s)
-    # Some texts are for the log: they may name hosts, roles and tables.
+    # Some texts are only for the log, because they may name hosts, roles and tables.
     return wire.ErrorAnswer(errors.public_text(error), code)

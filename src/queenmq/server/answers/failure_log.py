@@ -1,7 +1,7 @@
 """Logs failing requests under an id that their answers show, without flooding.
 
-In an outage every request fails for the same reason. One line a second has it all: failures with
-the same text share that line and its id.
+In an outage every request fails for the same reason. So failures with the same text share one line
+a second and its id.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from queenmq.ids import new_error_id
 logger = logging.getLogger(__name__)
 
 _INTERVAL_MS = 1_000
-#: Different failures of one interval that get a line each. Those beyond share the last line.
+#: Different failures of one interval that get a line each. Further ones share the last line.
 _LINES_MAX = 20
-#: Characters of a line: the text of a database may quote a whole payload.
+#: Characters of a line. An error of the database may quote a whole payload.
 _TEXT_MAX = 2_000
 
 
 class FailureLog:
-    """One line per interval for each reason, with the number of failures since its last one."""
+    """Logs one line per interval and reason, with the number of failures since the last one."""
 
     def __init__(self) -> None:
         self._until_ms = 0.0
-        #: Of this interval, by the text of the error.
+        #: Failures of this interval, by the text of the error.
         self._ids: dict[str, str] = {}
         self._last_id = ""
         self._unlogged = 0

@@ -1,4 +1,4 @@
-"""Rows of the history as they stand in answers. Pure."""
+"""Turns rows of the history into answers. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Row = Any
 
 
 def time_range(span: Span) -> wire.TimeRange:
-    """Return a span as answers have it."""
+    """Return a span in the form of answers."""
     return wire.TimeRange(iso(span.start), iso(span.end))
 
 
 def by_bucket(rows: Iterable[Row], minutes: int) -> dict[datetime, list[Row]]:
-    """Sort rows into steps of so many minutes."""
+    """Group rows into steps of this many minutes."""
     step = timedelta(minutes=minutes)
     buckets: dict[datetime, list[Row]] = {}
     for row in rows:
@@ -29,7 +29,7 @@ def by_bucket(rows: Iterable[Row], minutes: int) -> dict[datetime, list[Row]]:
 
 
 def total(rows: Iterable[Row], column: str) -> int:
-    """Add a column up."""
+    """Return the sum of a column."""
     return sum(row[column] for row in rows)
 
 
@@ -49,7 +49,7 @@ def lag_of(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def per_second(count: float, minutes: int) -> float:
-    """Return a count of so many minutes as a rate."""
+    """Return a count over this many minutes as a rate."""
     return round(count / (60 * minutes), 3)
 
 
@@ -124,7 +124,7 @@ def worker_point(start: datetime, rows: Sequence[Row], minutes: int) -> wire.Wor
 
 
 def worker_summary(rows: Sequence[Row], pending: int) -> wire.WorkerTotals:
-    """Add the whole span up."""
+    """Return the totals of the whole span."""
     return wire.WorkerTotals(
         total_push_messages=total(rows, "push_messages"),
         total_pop_messages=total(rows, "pop_messages"),
@@ -141,7 +141,7 @@ def worker_summary(rows: Sequence[Row], pending: int) -> wire.WorkerTotals:
 
 
 def workers_of(rows: Sequence[Row]) -> list[wire.Worker]:
-    """Return each worker of a span, as it was last."""
+    """Return the last state of each worker in a span."""
     newest: dict[tuple[str, int, int], list[Row]] = {}
     for row in rows:
         newest.setdefault((row["hostname"], row["worker_id"], row["pid"]), []).append(row)
@@ -188,7 +188,7 @@ def _gauges(rows: Sequence[Row]) -> wire.WorkerGauges:
         cpu=wire.CpuGauges(gauge("cpu_user", 100), gauge("cpu_system", 100)),
         memory=wire.MemoryGauges(gauge("rss_bytes"), gauge("virtual_bytes")),
         database=wire.PoolGauges(gauge("pool_size"), gauge("pool_idle"), gauge("pool_active")),
-        # One queue for all calls; nothing here has a pool of threads for the system alone.
+        # There is one queue for all calls, and no thread pool for the system alone.
         threadpool=wire.CallQueues(
             wire.CallQueue(gauge("pool_waiting")), wire.CallQueue(_gauge([0]))
         ),
@@ -203,7 +203,7 @@ def _gauge(values: Sequence[float]) -> wire.Gauge:
 
 
 def status_columns(rows: Sequence[Row], minutes: int) -> dict[str, Any]:
-    """Return what a step of /api/v1/status has from the history of workers."""
+    """Return the part of a /api/v1/status step that comes from the history of workers."""
     processed, popped = total(rows, "ack_success"), total(rows, "pop_messages")
     free = [row["pool_size"] - row["pool_active"] for row in rows]
     return {
@@ -228,7 +228,7 @@ def status_columns(rows: Sequence[Row], minutes: int) -> dict[str, Any]:
 
 
 def queue_columns(rows: Sequence[Row], minutes: int) -> dict[str, Any]:
-    """Return what a step of /api/v1/status has from the history of its queues."""
+    """Return the part of a /api/v1/status step that comes from the history of its queues."""
     processed, popped = total(rows, "ack_success"), total(rows, "pop_messages")
     return {
         "processed": processed,

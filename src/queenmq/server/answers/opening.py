@@ -1,4 +1,4 @@
-"""Decrypts payloads on their way to clients, and remembers what could not be decrypted."""
+"""Decrypts payloads for clients, and remembers failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queenmq.engine.requests import PopGrant
 from queenmq.errors import DecryptionFailed, EncryptionKeyMissing
 from queenmq.metrics.registry import Registry
 
-#: For so long a queue counts as unreadable after a failure; consumers try again sooner.
+#: How long a queue counts as unreadable after a failure. Consumers retry sooner.
 _FAILURE_MS = 60_000
 _FAILURES_MAX = 1_000
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Popped(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A message as the database writes it. Fields that nobody looks at stay as they are."""
+    """A message as the database writes it. Fields that are not needed stay undecoded."""
 
     retry_count: msgspec.Raw
     id: msgspec.Raw
@@ -45,7 +45,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Opened(NamedTuple):
-    """Grants as they go to the client, those that cannot, and why."""
+    """Grants that go to the client, grants that cannot, and the reason."""
 
     grants: Sequence[PopGrant]
     sealed: Sequence[PopGrant]
@@ -53,7 +53,7 @@ class Opened(NamedTuple):
 
 
 class Opener:
-    """The vault as the routes use it."""
+    """Decrypts payloads for the routes."""
 
     def __init__(self, vault: Vault, registry: Registry) -> None:
         self.vault = vault
@@ -63,8 +63,9 @@ class Opener:
         )
 
     def open_grants(self, grants: Sequence[PopGrant]) -> Opened:
-        """Decrypt what pops have granted. One message that cannot be read keeps its grant back: a
-        consumer must not pass it by.
+        """Decrypt the messages of a pop.
+
+        One unreadable message keeps its whole grant back, because a consumer must not skip it.
         """
         opened: list[PopGrant] = []
         sealed: list[PopGrant] = []
@@ -84,7 +85,7 @@ class Opener:
     def open_row(
         self, row: Mapping[str, Any], *, queue: str, partition: str
     ) -> tuple[msgspec.Raw | None, str | None]:
-        """Return the payload of a stored message; or None and why it cannot be decrypted."""
+        """Return the payload of a stored message, or None and why it cannot be decrypted."""
         payload = row["payload"]
         if payload is None:
             return None, None
@@ -99,7 +100,7 @@ class Opener:
         return msgspec.Raw(payload.encode()), None
 
     def recent_failure(self, queue: str) -> str | None:
-        """Return why a payload of this queue could not be decrypted, if that was just now."""
+        """Return why a payload of this queue could not be decrypted, if that was recently."""
         text, at_ms = self._failures.get(queue, ("", float("-inf")))
         return text if now_ms() - at_ms < _FAILURE_MS else None
 
@@ -117,7 +118,7 @@ class Opener:
     def _note(self, queue: str, error: Exception) -> None:
         self._failed.inc()
         if self.recent_failure(queue) is None:
-            # Once a minute and queue: consumers ask again and again.
+            # Once a minute and queue, because consumers retry.
             facts = {"event": "payload_unreadable", "queue": queue}
             logger.error("%s", error, extra=facts)
         if len(self._failures) >= _FAILURES_MAX:

@@ -1,6 +1,6 @@
-"""Lists what a broker cannot do, or has given up, although it serves. Pure.
+"""Lists the problems of a broker that still serves. Pure.
 
-For /health, which anybody may read: no names, the log has them.
+/health is public, so the sentences contain no names. The log has them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from queenmq.storage.spool import SpoolStats
 
 
 def find_problems(codes: Sequence[str], spool: SpoolStats, *, undecided: int) -> list[str]:
-    """Say in sentences what a person has to look at; `codes` are the SQLSTATEs of faults."""
+    """Return sentences about what an operator has to fix. `codes` are the SQLSTATEs of faults."""
     problems = []
     if codes:
         problems.append(

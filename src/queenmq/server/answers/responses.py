@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def read_request(request: Request, wanted: type[T], *, default: T | None = None) -> T:
-    """Return the decoded body; an empty one is the default, where there is one."""
+    """Return the decoded body. An empty body gives the default, if there is one."""
     body = await request.body()
     if not body and default is not None:
         return default

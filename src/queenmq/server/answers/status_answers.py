@@ -1,4 +1,4 @@
-"""Counts and rates as they stand in answers."""
+"""Turns counts and rates into answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProcessFacts(NamedTuple):
 def point_of(
     start: datetime, count: int, recorded: Mapping[str, Any], *, seconds: int
 ) -> wire.ThroughputPoint:
-    """Return one step of the throughput: messages that were pushed, and what the history has."""
+    """Return one step of the throughput, from pushed messages and from the history."""
     return wire.ThroughputPoint(
         timestamp=iso(start),
         ingested=count,
@@ -44,7 +44,7 @@ def counters_of(row: Any) -> wire.Counters:
 
 
 def overview_of(row: Any, *, processed_rate: float) -> wire.Overview:
-    """Add everything up."""
+    """Return the totals."""
     time, offset = (
         wire.LagSpread(*(row[f"{kind}_{name}"] for name in ("avg", "median", "min", "max")))
         for kind in ("time", "offset")
@@ -63,7 +63,7 @@ def overview_of(row: Any, *, processed_rate: float) -> wire.Overview:
 
 
 def consumption_of(row: Any) -> wire.QueueConsumption:
-    """Return a queue with what was consumed of it."""
+    """Return a queue with its consumption."""
     return wire.QueueConsumption(
         id=str(row["id"]),
         name=row["name"],
@@ -90,7 +90,7 @@ def summary_of(row: Any) -> wire.QueueSummary:
 def sums_of(
     queues: Sequence[Any], requests: wire.KindCounts, efficiency: wire.KindCounts
 ) -> wire.StatusCounters:
-    """Add up the counters of several queues, beside how well requests were used."""
+    """Return the sum of the counters of several queues, and how well requests were used."""
     sums = [sum(row[name] for row in queues) for name in COUNTERS]
     return wire.StatusCounters(*[*sums, requests, efficiency])
 

@@ -1,4 +1,4 @@
-"""Recognises callers for the server: keys, tokens, sessions, proxies; and notes what they did.
+"""Recognises callers: keys, tokens, sessions, proxies. Records what administrators do.
 
 Does the I/O for `queenmq.auth`, which decides. Start with `gate.py`.
 """

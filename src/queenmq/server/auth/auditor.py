@@ -1,4 +1,4 @@
-"""Writes down what administrators do: in the database, and as a line of the log."""
+"""Records what administrators do, in the database and in the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from queenmq.storage.stores.access.audit import AuditEntry
 
 logger = logging.getLogger(__name__)
 
-#: Between two lines about refused attempts.
+#: Time between two lines about refused attempts.
 _PAUSE_MS = 1_000
 _TARGET_MAX = 1_000
 _DETAILS_MAX = 2_000
@@ -29,7 +29,7 @@ class Log(Protocol):
 
 
 class Auditor:
-    """An entry that cannot be stored is in the log all the same."""
+    """Records entries. An entry that cannot be stored is still in the log."""
 
     def __init__(self, store: Log, gate: Gate) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class Auditor:
         self._unlogged = 0
 
     async def note(self, exchange: Exchange, right: Right, status: int) -> None:
-        """Write down one action and how it ended."""
+        """Record an action and its outcome."""
         entry = self._entry(exchange, right, status)
         facts = {"event": "audit", **entry._asdict()}
         logger.info("audit", extra=facts)
@@ -49,7 +49,7 @@ class Auditor:
             logger.warning("Could not store an entry of the audit log.", extra=facts)
 
     def log_refusal(self, exchange: Exchange, right: Right, status: int) -> None:
-        """Log an attempt that was refused, one line a second. The table is for what was done."""
+        """Log a refused attempt, at most one line a second. The table only has actions."""
         self._unlogged += 1
         if now_ms() - self._refused_ms < _PAUSE_MS:
             return
@@ -82,5 +82,5 @@ class Auditor:
 
 
 def _text(value: str, length_max: int) -> str:
-    """Return the text as a column can hold it."""
+    """Return the text without characters that a column cannot store."""
     return value.replace("\x00", "\\0")[:length_max]

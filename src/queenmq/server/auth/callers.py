@@ -1,4 +1,4 @@
-"""Checks a request against its row of the rights table, and gives handlers the caller."""
+"""Checks a request against its row of the rights table, and passes the caller to handlers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from queenmq.server.requests.queries import parse_query
 
 
 def check_caller(exchange: Exchange, right: Right) -> None:
-    """Check everything that the head of a request decides. Raise what the answer says."""
+    """Check everything that depends on the head of a request. Raises the refusal."""
     identity = exchange.identity
     check_right(identity, right)
     if identity.is_ambient:

@@ -1,4 +1,4 @@
-"""Pure: the credential that a request carries."""
+"""Reads the credential of a request. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_credential(head: Head) -> Credential | None:
     """Return the token of the Authorization header, else that of the session cookie."""
     given = head.get(b"authorization")
     if given is not None:
-        # Two headers come joined, and are no token.
+        # Two headers arrive joined, which is not a token.
         return Credential(_strip(given))
     for name, value in head.headers:
         if name == b"cookie":
@@ -35,6 +35,6 @@ def find_credential(head: Head) -> Credential | None:
 
 
 def _strip(value: bytes) -> str:
-    """Return the token; clients may leave the word Bearer out."""
+    """Return the token. Clients may omit the word Bearer."""
     token = value[len(_BEARER) :] if value[: len(_BEARER)].lower() == _BEARER else value
     return token.strip().decode("latin-1")

@@ -1,4 +1,4 @@
-"""A handler behind its row of the rights table: checked before, written down after."""
+"""Wraps a handler with its row of the rights table: checked before, recorded after."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class CheckedEndpoint:
-    """Calls the handler if the caller may; an administrative action goes to the audit log."""
+    """Calls the handler if the caller may use it. Administrative actions are audited."""
 
     def __init__(self, endpoint: Endpoint, right: Right) -> None:
         self._endpoint = endpoint
@@ -50,7 +50,7 @@ class CheckedEndpoint:
             raise
         finally:
             if exchange.identity.kind is Kind.STRANGER:
-                # A login that failed. Strangers must not be able to fill the table.
+                # A failed login. Strangers must not be able to fill the table.
                 access.auditor.log_refusal(exchange, right, status)
             else:
                 await access.auditor.note(exchange, right, status)

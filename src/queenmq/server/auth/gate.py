@@ -1,8 +1,8 @@
 """Recognises the caller of every request.
 
 A credential is verified once and remembered by its bytes until it expires, so nearly every request
-costs one look into a dictionary. API tokens and sessions can be revoked: once a second the gate
-asks the database which of those it remembers are still good.
+costs one dictionary look-up. API tokens and sessions can be revoked, so once a second the gate asks
+the database which of the remembered ones are still valid.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from queenmq.server.edge.head import Head
 
 #: Remembered credentials; about 1 KB each.
 _KNOWN_MAX = 10_000
-#: An unknown API token is not looked for again before this time, so that guessing costs no queries.
+#: An unknown API token is not queried again before this time, so that guessing is cheap for us.
 _UNKNOWN_MS = 2_000
 _UNKNOWN_MAX = 10_000
-#: Look-ups at once: a flood of wrong tokens must not take all connections to the database.
+#: Concurrent queries. A flood of wrong tokens must not take all database connections.
 _LOOK_UPS_MAX = 4
-#: How often the last use of a token is written down.
+#: How often the last use of a token is stored.
 _NOTE_MS = 60_000
 _UNKNOWN_TOKEN = "The token is unknown, revoked or expired. Get a new one."  # noqa: S105 - words
 _PUBLIC = frozenset(
@@ -52,14 +52,14 @@ class TokenSource(Protocol):
 
 @dataclass(slots=True)
 class _Known:
-    """A remembered caller, and whether it came since its use was last written down."""
+    """A remembered caller, and whether it was active since its use was last stored."""
 
     identity: Identity
     is_used: bool = True
 
 
 class Gate:
-    """Turns credentials into identities. Off, everybody is one anonymous administrator."""
+    """Turns credentials into identities. If it is off, every caller is an administrator."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Gate:
         self._look_ups = asyncio.Semaphore(_LOOK_UPS_MAX)
 
     def recall(self, head: Head, address: str) -> Identity | None:
-        """Return the caller if that takes no I/O, or None when `identify` has to be asked."""
+        """Return the caller if that takes no I/O. None means: call `identify`."""
         if not self.is_on:
             return ANONYMOUS
         if head.path in self._open_paths:
@@ -99,15 +99,14 @@ class Gate:
                 known.is_used = True
                 return known.identity
             del self._known[credential]
-        # A probe of the health must not wait for the database, whatever token it carries.
+        # A health probe must not wait for the database, whatever token it has.
         return stranger(REQUIRED) if head.path in _PUBLIC else None
 
     async def identify(self, head: Head, address: str) -> Identity:
         """Return the caller of a request whose credential is new.
 
-        A browser sends its cookie until that expires, also when the session has ended long before.
-        So a cookie that is not good counts as none: who comes through a trusted proxy is known
-        without it.
+        A browser sends its cookie until that expires, even if the session ended long before. So an
+        invalid cookie counts as none: a trusted proxy names the user without it.
         """
         credential = find_credential(head)
         assert credential is not None
@@ -117,23 +116,23 @@ class Gate:
         return identity
 
     def _is_dead(self, credential: Credential) -> bool:
-        """Whether the token was looked for a moment ago and is not there."""
+        """Return whether the token was queried a moment ago and does not exist."""
         if not self._unknown or kind_of(credential.token) is None:
             return False
         looked_ms = self._unknown.get(hash_token(credential.token), float("-inf"))
         return looked_ms > now_ms() - _UNKNOWN_MS
 
     async def identify_credential(self, credential: Credential) -> Identity:
-        """Return whom a credential stands for; a stranger when it is not good."""
+        """Return the identity of a credential, or a stranger if it is invalid."""
         try:
             identity = await self._verify(credential)
         except Unauthenticated as error:
             return stranger(str(error))
         if (other := self._known.get(credential)) is not None:
-            # Another request was first; there is one identity for each credential to revoke.
+            # Another request was first. Each credential has one identity, which can be revoked.
             return other.identity
         if len(self._known) >= _KNOWN_MAX:
-            # The one that was verified first; if it is still in use it will be verified again.
+            # Drop the oldest entry. If it is still in use, it is verified again.
             del self._known[next(iter(self._known))]
         self._known[credential] = _Known(identity)
         return identity
@@ -141,7 +140,7 @@ class Gate:
     async def _verify(self, credential: Credential) -> Identity:
         token, kind = credential.token, kind_of(credential.token)
         if credential.is_cookie != (kind is Kind.SESSION):
-            # A session is for browsers, which send it as a cookie and nothing else as one.
+            # Browsers send a session as a cookie, and nothing else as one.
             raise Unauthenticated(_UNKNOWN_TOKEN)
         if kind is not None:
             return await self._find(token)
@@ -171,7 +170,7 @@ class Gate:
         )
 
     async def refresh(self) -> None:
-        """Forget tokens that were revoked meanwhile, and note which ones were used."""
+        """Forget tokens that were revoked, and store which ones were used."""
         ids = {
             one.identity.token_id
             for one in self._known.values()
@@ -200,7 +199,7 @@ class Gate:
             self._noted.update(dict.fromkeys(used, now))
 
     def forget(self, token_id: str) -> None:
-        """Stop recognising a token that was revoked, in requests that wait as well."""
+        """Stop recognising a revoked token, also in waiting requests."""
         for credential, one in list(self._known.items()):
             if one.identity.token_id == token_id:
                 one.identity.revoke()

@@ -1,4 +1,4 @@
-"""The keys that verify JWTs: fixed ones, and those of a key set behind a URL."""
+"""The keys that verify JWTs: configured ones, and those of a key set at a URL."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from queenmq.clock import now_ms
 
 logger = logging.getLogger(__name__)
 
-#: A token with an unknown key has the key set fetched again, at most this often.
+#: A token with an unknown key triggers a new fetch of the key set, at most this often.
 _PAUSE_MS = 10_000
 _DOCUMENT_BYTES_MAX = 1024 * 1024
 
 
 class KeySource:
-    """Fixed keys and a fetched key set. A fetch that fails leaves the keys as they are."""
+    """Configured keys and a fetched key set. A failed fetch leaves the keys unchanged."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class KeySource:
 
     @property
     def keys(self) -> list[Key]:
-        """Return all keys at hand."""
+        """Return all keys."""
         return self._fixed + self._fetched
 
     async def renew_if_old(self) -> None:
-        """Fetch the key set if its time is over."""
+        """Fetch the key set if it is too old."""
         if self._url is not None and now_ms() - self._fetched_ms >= self._refresh_ms:
             await self._fetch(now_ms())
 
@@ -80,7 +80,7 @@ class KeySource:
 
 
 def _read_document(url: str, timeout_s: float) -> dict[str, Any]:
-    # The settings take http and https only, and redirects lead nowhere else.
+    # The settings allow only http and https, and redirects are refused.
     request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310
     with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
         content = answer.read(_DOCUMENT_BYTES_MAX + 1)

@@ -20,12 +20,12 @@ from queenmq.storage.stores.access.owners import OwnerStore
 T = TypeVar("T")
 #: The id of no partition and no lease.
 NOWHERE = UUID(int=0)
-#: Elements of a list that are read at once to leave out what is out of reach.
+#: Elements of a list to read at once while skipping those out of reach.
 _PAGE = 10_000
 
 
 class Reachable:
-    """Asks which queue an id belongs to. Only for callers that are limited to some queues."""
+    """Finds the queue of an id, for callers that are limited to some queues."""
 
     def __init__(self, owners: OwnerStore) -> None:
         self._owners = owners
@@ -87,7 +87,7 @@ class Reachable:
     async def hide_acks(
         self, identity: Identity, acks: list[AckItem] | list[CompletedLease]
     ) -> list[Any]:
-        """Return the acks, those out of reach aimed at a partition that does not exist."""
+        """Return the acks. Those out of reach get a partition that does not exist."""
         if not identity.is_limited:
             return list(acks)
         queues = await self._owners.queues_of({ack.partition_id for ack in acks})
@@ -99,7 +99,7 @@ class Reachable:
         ]
 
     async def hide_leases(self, identity: Identity, leases: Sequence[UUID]) -> list[UUID]:
-        """Return the leases, those out of reach as one that does not exist."""
+        """Return the leases. Those out of reach are replaced by one that does not exist."""
         if not identity.is_limited or not leases:
             return list(leases)
         queues = await self._owners.queues_of_leases(leases)
@@ -117,7 +117,7 @@ async def list_within(
     limit: int,
     offset: int,
 ) -> Sequence[T]:
-    """Return a page of a list by queue, without what is out of the caller's reach."""
+    """Return a page of a list by queue, without elements out of the caller's reach."""
     if not identity.is_limited:
         return await fetch(limit, offset)
     kept: list[T] = []

@@ -1,4 +1,4 @@
-"""Builds everything about access from the settings."""
+"""Builds access control from the settings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Access(NamedTuple):
 
 
 def make_access(settings: Settings, database: Database) -> Access:
-    """Return all of it. Raise SettingsError when a key or network cannot be used."""
+    """Build access control. Raises SettingsError if a key or network cannot be used."""
     tokens, audit = TokenStore(database), AuditStore(database)
     gate = make_gate(settings, tokens)
     return Access(
@@ -60,7 +60,7 @@ def make_access(settings: Settings, database: Database) -> Access:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise SettingsError before anything is started when access cannot work as it is set."""
+    """Raise SettingsError before the start if the settings of access cannot work."""
     make_keys(settings)
     parse_networks(settings.trusted_proxies)
     _role_names(settings)
@@ -136,7 +136,7 @@ def _secret(settings: Settings) -> str | None:
 
 
 def _pem(given: str) -> str:
-    """Return the text of a key, which may be that of a file."""
+    """Return the text of a key, from the setting or from a file."""
     if given.lstrip().startswith("-----BEGIN"):
         return given
     try:
@@ -153,7 +153,7 @@ def _key_set_url(settings: Settings) -> str | None:
         return None
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        # Not the value: it may hold a password.
+        # The value is not shown, because it may contain a password.
         raise SettingsError("jwt_jwks_url is not a URL; use https://host/path")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         facts = {"event": "jwks_in_clear"}

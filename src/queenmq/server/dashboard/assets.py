@@ -11,14 +11,14 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
-#: What is served, by its ending. Types for the checker and licences are not.
+#: Served files, by extension. Type declarations and licences are not served.
 _MEDIA = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
 _SHELL = "index.html"
-#: Loaded by the page itself; modules are loaded by each other.
+#: Loaded by the page itself. Modules load each other.
 _ENTRY, _SCRIPTS = "main.js", ("vendor/uplot.js",)
 _STYLES = (
     "styles/tokens.css",
@@ -38,7 +38,7 @@ class Asset(NamedTuple):
     compressed: bytes
     media: str
     etag: str
-    #: What a browser checks the file against.
+    #: The integrity hash that a browser checks.
     integrity: str
 
 
@@ -47,7 +47,7 @@ class Dashboard(NamedTuple):
 
     page: Asset
     files: Mapping[str, Asset]
-    #: Part of every file's URL, so that browsers may keep files for good.
+    #: Part of every file's URL, so that browsers can cache files for ever.
     version: str
 
 
@@ -89,8 +89,8 @@ def _make(body: bytes, media: str) -> Asset:
 def _fill(shell: str, files: Mapping[str, Asset], version: str) -> str:
     """Return the page with a tag for each file that it loads.
 
-    Every module is named, with its digest: a browser fetches all of them at once instead of one
-    after the other, and runs none that was changed on the way.
+    Every module is listed with its digest. So a browser fetches all of them at once, and runs none
+    that was changed on the way.
     """
     base = f"dashboard/{version}/"
 

@@ -1,4 +1,4 @@
-"""Pure: answers as bytes."""
+"""Turns answers into bytes. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JSON_HEADS = {
     status: line + b"content-type: application/json\r\ncontent-length: "
     for status, line in _STATUS_LINES.items()
 }
-#: What a refusal is called, by its status.
+#: The codes of refusals, by status.
 CODES = {
     400: "malformed_request",
     403: "origin_refused",
@@ -39,7 +39,7 @@ _BODILESS = frozenset((204, 304))
 
 
 def encode_json(status: int, body: bytes) -> bytes:
-    """Return a plain JSON answer of a connection that stays open: the way of nearly all."""
+    """Return a plain JSON answer of a connection that stays open, as nearly all do."""
     return b"%b%d\r\n\r\n%b" % (_JSON_HEADS[status], len(body), body)
 
 
@@ -51,7 +51,7 @@ def encode_answer(
     is_last: bool = False,
     is_head: bool = False,
 ) -> bytes:
-    """Return an answer with these headers; `is_head` leaves the body out and keeps its length."""
+    """Return an answer with these headers. `is_head` omits the body but keeps its length."""
     parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
     parts += [b"%b: %b\r\n" % header for header in headers]
     if status not in _BODILESS:
@@ -65,7 +65,7 @@ def encode_answer(
 
 
 def is_encoded(headers: Headers | None) -> bool:
-    """Whether the body of these headers is compressed already."""
+    """Return whether the body is already compressed."""
     return headers is not None and any(name == b"content-encoding" for name, _ in headers)
 
 

@@ -1,4 +1,4 @@
-"""Runs an ASGI application for one exchange: the way of all routes that are not hot."""
+"""Runs an ASGI application for one exchange. All routes that are not hot use it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HTML_HEADERS = (
 
 
 class _Conversation:
-    """The two channels of ASGI. The body is there already, and an answer leaves as a whole."""
+    """The two channels of ASGI. The body is complete, and an answer is sent as a whole."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -70,7 +70,7 @@ class _Conversation:
 
 
 async def run_asgi(app: AsgiApp, exchange: Exchange) -> None:
-    """Have the application answer the exchange, which it finds in its scope."""
+    """Let the application answer the exchange, which it finds in its scope."""
     head = exchange.head
     scope = {
         "type": "http",

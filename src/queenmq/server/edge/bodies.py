@@ -1,4 +1,4 @@
-"""Pure: a body whose length is known, on its way in. `chunked.py` has those that say their end."""
+"""Collects a body of known length. Pure. See `chunked.py` for chunked bodies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class IncomingBody(Protocol):
-    """A body on its way in, however it is framed."""
+    """A body that is arriving, however it is framed."""
 
     @property
     def held(self) -> int:
@@ -14,10 +14,10 @@ class IncomingBody(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether nothing is missing."""
+        """Return whether the body is complete."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take what belongs to the body and return the rest."""
+        """Consume the bytes of the body and return the rest."""
 
     def join(self) -> bytes:
         """Return the body."""

@@ -1,7 +1,8 @@
-"""Pure: a body in chunks becomes plain bytes (RFC 9112, section 7.1).
+"""Decodes a chunked body (RFC 9112, section 7.1). Pure.
 
-By hand, because llhttp's binding does not say where in its input a message ends, and bytes of the
-next request may follow in the same read. It is as strict as llhttp, and a test compares the two.
+It is written by hand, because llhttp's binding does not say where in its input a message ends, and
+bytes of the next request may follow in the same read. It is as strict as llhttp, and a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from queenmq.server.edge.refusal import Refused
 
 #: A chunk's size line with its extensions, and all trailers together.
 _LINE_BYTES_MAX = 4_096
-#: Trailers are read and dropped: nothing of ours looks at them.
+#: Trailers are read and dropped, because nothing here uses them.
 _TRAILERS_BYTES_MAX = 8_192
-#: No body is larger than 2^60 bytes, so a longer size is no size.
+#: No body is larger than 2^60 bytes, so a longer size is invalid.
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _EXTENSION = rb";" + _TOKEN + rb"(?:=(?:" + _TOKEN + rb'|"[\t\x20\x21\x23-\x7e\x80-\xff]*"))?'
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:" + _EXTENSION + rb")*")
@@ -31,7 +32,7 @@ class _Part(enum.Enum):
 
 
 class ChunkedBody:
-    """One body on its way in."""
+    """One body that is arriving."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -56,7 +57,7 @@ class ChunkedBody:
         return bytes(self._body)
 
     def feed(self, data: bytes) -> bytes:
-        """Take what belongs to the body and return the rest, to be fed again with more behind it.
+        """Consume the bytes of the body. Return the rest, to be fed again with more bytes.
 
         The rest of an incomplete body is shorter than a line. Raise Refused when the framing is
         wrong or the body too large.

@@ -24,15 +24,15 @@ from queenmq.server.edge.peers import has_peer_closed
 from queenmq.server.edge.refusal import Refused
 from queenmq.server.edge.shared import Edge
 
-#: Bytes of later requests that are read ahead while one is worked on.
+#: Bytes of later requests that are read ahead while one is in progress.
 _AHEAD_BYTES_MAX = 64 * 1024
-#: Compressing takes 10 ms a megabyte; from this size on a thread does it.
+#: Compressing takes 10 ms per megabyte. From this size on a thread does it.
 _THREAD_BYTES_MIN = 128 * 1024
 logger = logging.getLogger(__name__)
 
 
 class Connection(asyncio.Protocol):
-    """Belongs to one event loop; a new one for each client."""
+    """One client's connection. It belongs to one event loop."""
 
     __slots__ = (
         "__weakref__",
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._intake = Intake(edge.reader, edge.crowd)
         self._exchange: Exchange | None = None
-        #: Answered, but its client has yet to read part of the answer.
+        #: Answered exchanges whose client has not read the whole answer yet.
         self._unread: Exchange | None = None
         self.address = ""
         self.state = State.IDLE
@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
             state is State.WORKING
             or state is State.DECODING
             or self.unread_since_s is not None
-            # `_go_on` is on its way with what came before these.
+            # `_go_on` is scheduled with earlier bytes.
             or (state is State.IDLE and self._intake.ahead)
         ):
             self._keep(data)
@@ -119,9 +119,7 @@ class Connection(asyncio.Protocol):
             self.refuse(error)
 
     def eof_received(self) -> bool | None:
-        """Let the transport close our side when the client has closed its own, which is how clients
-        leave.
-        """
+        """Let the transport close our side when the client closes its own, as clients do."""
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -154,7 +152,7 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
 
     def _read_head(self, data: bytes | bytearray) -> None:
-        """Read a head from the beginning of these bytes, and go on with what follows it."""
+        """Read a head from the start of these bytes, and continue with the rest."""
         intake = self._intake
         rest = intake.read_head(data)
         if rest is None:
@@ -179,7 +177,7 @@ class Connection(asyncio.Protocol):
             self._complete(*found)
 
     def _complete(self, body: bytes, rest: bytes) -> None:
-        """Go on with a request of which all bytes are there."""
+        """Continue with a request whose bytes are complete."""
         head = self._intake.head
         assert head is not None
         if not head.is_encoded:
@@ -192,7 +190,7 @@ class Connection(asyncio.Protocol):
             return
         self._move(Event.ENCODED)
         self._intake.ahead = rest
-        # It stays in memory until the thread is done, also when the client has left by then.
+        # It stays in memory until the thread is done, even if the client has left.
         self._edge.crowd.body_bytes += len(body)
         limit = self._edge.reader.limits.body_bytes_max
         decoding = asyncio.get_running_loop().run_in_executor(
@@ -240,13 +238,13 @@ class Connection(asyncio.Protocol):
             exchange.fail(error)
 
     def _go_on(self) -> None:
-        """Read again, and begin with what was read ahead."""
+        """Resume reading, starting with the bytes that were read ahead."""
         if self.unread_since_s is not None:
             return
         intake = self._intake
         if intake.ahead and self.state is State.IDLE:
             data, intake.ahead = bytes(intake.ahead), b""
-            # They were counted when they came.
+            # They were counted on arrival.
             self._edge.crowd.received_bytes -= len(data)
             self.data_received(data)
         if self.is_reading_paused and self._transport is not None and self._has_room():
@@ -254,9 +252,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _has_room(self) -> bool:
-        """Return whether more may be read now: always what belongs to the request that is coming
-        in.
-        """
+        """Return whether to read more now. The request that is arriving is always read."""
         if self.unread_since_s is not None or self.state in (State.CLOSING, State.CLOSED):
             return False
         return self.state in (State.HEAD, State.BODY) or len(self._intake.ahead) <= _AHEAD_BYTES_MAX
@@ -274,13 +270,13 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def send(self, exchange: Exchange, status: int, body: bytes, headers: Headers | None) -> None:
-        """Write the answer to the request under way, and turn to the next."""
+        """Write the answer to the current request, and continue with the next."""
         if exchange.held_bytes:
-            # Only now, also for a client that has left: until here, its body was in use.
+            # Only now, even if the client has left, because the body was in use until here.
             self._edge.crowd.body_bytes -= exchange.held_bytes
             exchange.held_bytes = 0
         if self._exchange is not exchange:
-            # The client has left, or the request was answered already.
+            # The client has left, or the request has been answered.
             return
         if self.is_reading_paused and self.has_hung_up:
             self.abort()
@@ -319,11 +315,11 @@ class Connection(asyncio.Protocol):
             return
         self._move(Event.ANSWERED)
         if self._intake.ahead or self.is_reading_paused:
-            # Not at once: answers that come at once would make each request a level of the stack.
+            # Not at once, or pipelined requests with immediate answers would nest in the stack.
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _watch_reading(self, exchange: Exchange) -> None:
-        """Remember an exchange whose answer the client does not have yet; forget all others."""
+        """Remember an exchange whose answer the client has not read yet. Forget all others."""
         transport = self._transport
         if self.unread_since_s is not None or transport is None or transport.is_closing():
             self._unread = exchange
@@ -354,7 +350,7 @@ class Connection(asyncio.Protocol):
         self._say_last(error)
 
     def _say_last(self, error: Refused) -> None:
-        """Write the refusal, then read on for a while: closing now could destroy it unread."""
+        """Write the refusal, then keep reading for a while. Closing now could discard it unread."""
         self._edge.on_refusal(error)
         self._intake.forget()
         self._write(encode_refusal(error))
@@ -370,7 +366,7 @@ class Connection(asyncio.Protocol):
             transport.close()
 
     def dismiss(self) -> None:
-        """End a connection that has no request under way."""
+        """End a connection without a current request."""
         if self.state in (State.IDLE, State.HEAD, State.BODY):
             self._move(Event.DISMISSED)
             self._intake.forget()
@@ -379,7 +375,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def scheme(self) -> str:
-        """What requests come by: http or https."""
+        """Return the scheme of requests: http or https."""
         return self._edge.scheme
 
     @property
@@ -389,7 +385,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Return how much of its answers the client has not taken yet."""
+        """Return how many bytes of answers the client has not read yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property

@@ -1,7 +1,7 @@
-"""All connections of one process: how many there may be, how long each may take, what they hold.
+"""Bounds all connections of a process: their number, their time and their memory.
 
-One sweep a second looks at every connection, so that a request sets no timer. Its clock is good
-enough for limits of seconds.
+One sweep a second checks every connection, so that a request needs no timer. That is precise enough
+for limits of seconds.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from queenmq.server.edge.refusal import Refused
 
 #: Between two sweeps.
 _SWEEP_S = 0.5
-#: A refused client has this long to read why.
+#: How long a refused client has to read the reason.
 _CLOSING_S = 2.0
 #: Bodies may pause this long before their pace counts.
 _BODY_GRACE_S = 10.0
-#: Of the idle connections, this share goes when room is needed: one look serves many.
+#: The share of idle connections to close when room is needed, so that one scan serves many.
 _EVICTED_SHARE = 100
 #: Refused or evicted connections that may still be open.
 _LEAVING_MAX = 256
@@ -48,7 +48,7 @@ class Member(Protocol):
 
     address: str
     state: State
-    #: When it came into its state, by the clock of the crowd.
+    #: When it entered its state, by the clock of the crowd.
     since_s: float
     #: When it stopped reading its answers; None while it reads.
     unread_since_s: float | None
@@ -59,14 +59,14 @@ class Member(Protocol):
     @property
     def body_bytes(self) -> int: ...
 
-    #: What it has not read of its answers, now and when that last became less.
+    #: Unread bytes of its answers, now and when they last decreased.
     @property
     def unsent_bytes(self) -> int: ...
 
     unsent_seen: int
     read_at_s: float
 
-    #: Whether it is known to have left although nothing more of it is read.
+    #: Whether it is known to have left, although no more is read from it.
     @property
     def has_hung_up(self) -> bool: ...
 
@@ -81,15 +81,15 @@ class Crowd:
     def __init__(self, limits: CrowdLimits) -> None:
         self._limits = limits
         self._members: set[Member] = set()
-        #: Refused or evicted ones whose socket is still open: watched, but not counted.
+        #: Refused or evicted connections with an open socket: watched, but not counted.
         self._leaving: set[Member] = set()
         self._by_address: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
         self._emptied = asyncio.Event()
         self._emptied.set()
-        #: Bytes of bodies that are in memory: of requests on their way in, or being worked on.
+        #: Bytes of bodies in memory, of arriving and current requests.
         self.body_bytes = 0
-        #: Bytes that all connections have brought and taken so far.
+        #: Bytes received and sent by all connections so far.
         self.received_bytes = 0
         self.sent_bytes = 0
         self.now_s = 0.0
@@ -99,12 +99,12 @@ class Crowd:
         return len(self._members)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the sweeps."""
         self.now_s = asyncio.get_running_loop().time()
         self._sweeper = asyncio.create_task(self._watch(), name="edge-sweep")
 
     async def stop(self, timeout_s: float) -> None:
-        """Let requests under way be answered, within the time; then end all connections."""
+        """Wait for current requests within the time, then end all connections."""
         self.is_stopping = True
         for member in list(self._members):
             member.dismiss()
@@ -118,7 +118,7 @@ class Crowd:
             await asyncio.gather(self._sweeper, return_exceptions=True)
 
     def add(self, member: Member) -> None:
-        """Take a new connection in. Raise Refused when there is no room for it."""
+        """Admit a new connection. Raises Refused if there is no room for it."""
         limits = self._limits
         if len(self._members) >= limits.connections_max and not self._evict(None):
             raise Refused(
@@ -147,7 +147,7 @@ class Crowd:
         self._uncount(member)
 
     def see_off(self, member: Member) -> None:
-        """Watch a connection that ends and takes no place any more."""
+        """Watch a connection that is ending and no longer counts."""
         self._uncount(member)
         if len(self._leaving) >= _LEAVING_MAX:
             member.abort()
@@ -163,7 +163,7 @@ class Crowd:
                 self._emptied.set()
 
     def check_room(self, length: int) -> None:
-        """Raise Refused unless a body of this length has room beside the others."""
+        """Raise Refused unless there is room for a body of this length."""
         if self.body_bytes + length > self._limits.bodies_bytes_max:
             raise Refused(
                 503,
@@ -174,7 +174,7 @@ class Crowd:
             )
 
     def _evict(self, address: str | None) -> bool:
-        """End the connections, of this address if one is given, that have been idle longest.
+        """Close the connections that have been idle longest, of this address if one is given.
 
         Return whether there were any.
         """
@@ -204,7 +204,7 @@ class Crowd:
                     member.abort()
 
     def _judge(self, member: Member) -> None:
-        """End a connection that takes too long for what it does."""
+        """End a connection that exceeds the time limit of its state."""
         limits, now_s = self._limits, self.now_s
         took_s = now_s - member.since_s
         state = member.state
@@ -242,6 +242,6 @@ class Crowd:
 
 
 def connections_max(wanted: int, *, reserved: int) -> int:
-    """Return how many connections there may be: as wanted, but leave descriptors for the rest."""
+    """Return the bound of connections: as configured, but leave descriptors for the rest."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - reserved))

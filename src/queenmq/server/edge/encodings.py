@@ -1,4 +1,4 @@
-"""Pure: compressed bodies, in and out, within bounds."""
+"""Compresses and decompresses bodies within bounds. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def decode_body(head: Head, body: bytes, bytes_max: int) -> bytes:
 
 
 def decode_soon(head: Head, body: bytes, bytes_max: int) -> bytes | None:
-    """Return the decoded body, or None if that would hold up others: then a thread should do it.
+    """Return the decoded body, or None if it is large and a thread should decode it.
 
     Raise Refused when it cannot be decoded.
     """
@@ -70,13 +70,13 @@ def _refuse_coding(coding: bytes) -> Refused:
 
 def _decode_zlib(body: bytes, bits: int, bytes_max: int) -> tuple[bytes, bool]:
     decoder = zlib.decompressobj(bits)
-    # One byte more than allowed, to notice that there is more.
+    # One byte more than allowed, to detect an excess.
     decoded = decoder.decompress(body, bytes_max + 1)
     return decoded, decoder.eof and not decoder.unused_data
 
 
 def _decode_zstd(body: bytes, bytes_max: int) -> tuple[bytes, bool]:
-    """Decode slice by slice: the library cannot stop at a size, and a frame may lie about its."""
+    """Decode slice by slice, because the library cannot stop at a size and frames may lie."""
     decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX).decompressobj()
     decoded = bytearray()
     at = 0
@@ -87,5 +87,5 @@ def _decode_zstd(body: bytes, bytes_max: int) -> tuple[bytes, bool]:
 
 
 def encode_gzip(body: bytes) -> bytes:
-    """Return the body compressed; the same bytes for the same body."""
+    """Return the compressed body: the same bytes for the same body."""
     return gzip.compress(body, _LEVEL, mtime=0)

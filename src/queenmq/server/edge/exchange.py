@@ -1,4 +1,4 @@
-"""One request and the way back to its client. Handlers see nothing else of the edge."""
+"""One request and the way back to its client. This is all that handlers see of the edge."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Sender(Protocol):
 class Exchange:
     """A request that is answered once, now or later, through `answer` or `fail`.
 
-    An answer for a client that has left goes nowhere. `on_left` is called once if the client leaves
+    An answer for a client that has left is dropped. `on_left` is called once if the client leaves
     before it can have the whole answer: before there is one, while it is compressed, or while part
-    of it waits for the client to read.
+    of it is unread.
     """
 
     __slots__ = (
@@ -67,11 +67,11 @@ class Exchange:
         self.body = body
         #: When the request was complete.
         self.began_ms = now_ms()
-        #: What counts the answers of its route; opaque here. None while that is not known.
+        #: The meter of its route, opaque here. None while unknown.
         self.route: Any = None
-        #: Who sends it; the application finds out.
+        #: The caller, set by the application.
         self.identity: Identity = NOBODY
-        #: What it counts for among all bodies in memory, until it is answered.
+        #: Its share of the bodies in memory, until it is answered.
         self.held_bytes = len(body)
         self.has_left = False
         self.on_left: Callable[[], None] | None = None
@@ -85,11 +85,11 @@ class Exchange:
 
     @property
     def scheme(self) -> str:
-        """What the request came by: http or https."""
+        """Return the scheme of the request: http or https."""
         return self._sender.scheme
 
     def answer(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
-        """Send the answer; JSON unless headers are given."""
+        """Send the answer, as JSON unless headers are given."""
         self._sender.send(self, status, body, headers)
 
     def fail(self, error: BaseException) -> None:
@@ -101,7 +101,7 @@ class Exchange:
         future.add_done_callback(functools.partial(self.complete, finish))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work on the request in a task, for what has to wait more than once."""
+        """Run a task for the request, for handlers that wait more than once."""
         self.task = asyncio.get_running_loop().create_task(work)
         self.task.add_done_callback(functools.partial(self.complete, _ignore))
 
@@ -113,7 +113,7 @@ class Exchange:
             on_left()
 
     def complete(self, finish: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
-        """Call `finish` with the result of a future that is done, or answer with its error."""
+        """Call `finish` with the result of a finished future, or answer with its error."""
         if future.cancelled():
             self.answer(503, _GIVEN_UP)
             return
@@ -128,4 +128,4 @@ class Exchange:
 
 
 def _ignore(_: None) -> None:
-    """Take the result of work that has answered by itself."""
+    """Collect the result of a task that has answered by itself."""

@@ -1,10 +1,10 @@
-"""Pure: the bytes of a request's head become a Head, or a reason to refuse it.
+"""Parses the head of a request into a Head, or a reason to refuse it. Pure.
 
-llhttp (through httptools) decides what is well-formed. What it leaves to its caller is decided
-here: versions, Host, how the body is framed, and the bounds.
+llhttp (through httptools) decides what is well-formed. This module decides the rest: versions,
+Host, how the body is framed, and the bounds.
 
-Clients repeat themselves: most heads are the same bytes as an earlier one. A HeadReader remembers
-what it made of them, and a repeated head costs one look into a dictionary.
+Most heads are the same bytes as an earlier one. A HeadReader caches them, so a repeated head costs
+one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import httptools
 
 from queenmq.server.edge.refusal import Refused
 
-#: Length of a body that says its end itself.
+#: The length of a chunked body.
 CHUNKED = -1
 #: Remembered heads, and the largest of them: some 10 MB at the most.
 _REMEMBERED_MAX = 2_048
@@ -52,29 +52,29 @@ class Head:
     headers: tuple[tuple[bytes, bytes], ...]
     version: str
     host: bytes
-    #: Of the body; CHUNKED when it says its end itself.
+    #: Length of the body, or CHUNKED.
     length: int
     is_keep_alive: bool
     expects_continue: bool
     #: Whether the body has a Content-Encoding, and whether the answer may have one.
     is_encoded: bool
     accepts_gzip: bool
-    #: What every answer to this head carries besides its own headers.
+    #: Headers that every answer to this head has.
     extra: tuple[tuple[bytes, bytes], ...] = ()
 
     @property
     def is_plain(self) -> bool:
-        """Return whether answers to it need nothing but their body."""
+        """Return whether answers to it need no special headers."""
         return not self.extra and self.method != "HEAD"
 
     def get(self, name: bytes) -> bytes | None:
-        """Return the header with this lower-case name; several are joined as one list."""
+        """Return the header with this lower-case name. Several values are joined into a list."""
         values = [value for one, value in self.headers if one == name]
         return b", ".join(values) if values else None
 
 
 class _Collector:
-    """Collects the findings of llhttp in a head."""
+    """Collects the parts of a head that llhttp reports."""
 
     def __init__(self) -> None:
         self.url = b""
@@ -85,7 +85,7 @@ class _Collector:
         self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # llhttp leaves the white space behind a value to its caller.
+        # llhttp does not strip the white space after a value.
         self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
@@ -93,7 +93,7 @@ class _Collector:
 
 
 def parse_head(data: bytes, limits: HeadLimits) -> Head:
-    """Return what the head says. Raise Refused when it is wrong or too large."""
+    """Return the parsed head. Raises Refused if it is invalid or too large."""
     found = _Collector()
     parser = httptools.HttpRequestParser(found)
     try:
@@ -208,7 +208,7 @@ def _body_length(headers: list[tuple[bytes, bytes]], version: str, limits: HeadL
 
 
 def refuse_body(bytes_max: int) -> Refused:
-    """Return the refusal of a body that is larger than that."""
+    """Return the refusal of a body that is larger than this."""
     return Refused(413, f"The body is larger than {bytes_max} bytes. Send fewer items per request.")
 
 
@@ -246,14 +246,14 @@ def _is_gzip_accepted(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def check_unfinished(data: bytes | bytearray, limits: HeadLimits) -> None:
-    """Raise Refused when these bytes, however they go on, will not be a head."""
+    """Raise Refused if these bytes cannot be the start of a head."""
     if len(data) > limits.bytes_max:
         raise refuse_head(limits)
     first_line, found, _ = bytes(data[:9_000]).partition(b"\n")
     if found and not first_line.rstrip(b"\r").endswith((b"HTTP/1.1", b"HTTP/1.0")):
         raise Refused(400, "The request line does not end with an HTTP version. Use HTTP/1.1.")
     if not 0x41 <= data[0] <= 0x5A:
-        # Among others a TLS hello.
+        # For example, a TLS hello.
         raise Refused(400, "The request does not start with an HTTP method.")
     if b"\n\n" in data:
         raise Refused(400, "The head has lines that end without CR. End lines with CR LF.")
@@ -267,7 +267,7 @@ def refuse_head(limits: HeadLimits) -> Refused:
 
 
 class HeadReader:
-    """Parses heads, and remembers those it has accepted.
+    """Parses heads and caches accepted ones.
 
     `judge` may refuse a parsed head, and returns the headers that its answers carry.
     """
@@ -286,7 +286,7 @@ class HeadReader:
             head = parse_head(data, self.limits)
             extra = self._judge(head)
             if head.version == "1.0" and head.is_keep_alive:
-                # A client of HTTP/1.0 waits for the end of the connection unless it reads this.
+                # Without this header a client of HTTP/1.0 waits for the connection to close.
                 extra = (*extra, (b"connection", b"keep-alive"))
             head = dataclasses.replace(head, extra=extra)
             is_small = len(head.headers) <= _REMEMBERED_HEADERS_MAX

@@ -1,4 +1,4 @@
-"""Bytes of one connection on their way to become a request. Knows neither sockets nor states."""
+"""Assembles requests from the bytes of a connection. Knows neither sockets nor states."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class Intake:
-    """The part of a request that has arrived, and the bytes beyond it. All methods may raise
-    Refused.
+    """The part of a request that has arrived, and the bytes beyond it.
+
+    All methods may raise Refused.
     """
 
     __slots__ = ("_body", "_crowd", "_reader", "_searched", "ahead", "body_bytes", "head")
@@ -30,19 +31,19 @@ class Intake:
         self._body: IncomingBody | None = None
         #: Bytes that were read and belong to no complete part yet.
         self.ahead: bytes | bytearray = b""
-        #: Of the request that is coming in or worked on.
+        #: The head of the current request.
         self.head: Head | None = None
-        #: How much of a body has arrived; it counts among all bodies in memory.
+        #: Bytes of the body that have arrived. They count towards all bodies in memory.
         self.body_bytes = 0
 
     def keep(self, data: bytes) -> None:
-        """Put these behind what was read before."""
+        """Append bytes to those read before."""
         if not isinstance(self.ahead, bytearray):
             self.ahead = bytearray(self.ahead)
         self.ahead += data
 
     def read_head(self, data: bytes | bytearray) -> bytes | None:
-        """Read a head from the beginning of these bytes. Return what follows it.
+        """Read a head from the start of these bytes. Return the rest.
 
         Return None, and keep them all, while the head is not complete.
         """
@@ -62,7 +63,7 @@ class Intake:
         return bytes(data[end:]) if end < len(data) else b""
 
     def begin_body(self, length: int) -> None:
-        """Wait for a body of this length, or for one that says its end itself."""
+        """Expect a body of this length, or a chunked one."""
         self._crowd.check_room(max(length, 0))
         self._body = (
             ChunkedBody(self._reader.limits.body_bytes_max)
@@ -71,7 +72,7 @@ class Intake:
         )
 
     def read_body(self, data: bytes) -> tuple[bytes, bytes] | None:
-        """Return the body and what follows it, or None while it is not complete."""
+        """Return the body and the rest, or None while it is incomplete."""
         body = self._body
         assert body is not None
         rest = body.feed(bytes(self.ahead) + data if self.ahead else data)
@@ -88,12 +89,12 @@ class Intake:
         return whole, rest
 
     def forget_body(self) -> None:
-        """Drop what has arrived of a body."""
+        """Drop the bytes of an incomplete body."""
         self._crowd.body_bytes -= self.body_bytes
         self.body_bytes = 0
         self._body = None
 
     def forget(self) -> None:
-        """Drop everything: nothing more becomes a request."""
+        """Drop everything. No further request is read."""
         self.forget_body()
         self.ahead = b""

@@ -1,12 +1,11 @@
-"""The states of one connection. Everything that moves them is this table.
+"""The states of one connection, and the one table that changes them.
 
 A connection handles one request at a time. While a request is WORKING, bytes of later requests wait
 in the connection's buffer, so pipelined requests are answered in order, and none of them starts for
-a client that has left. A refused request never reaches WORKING: its connection goes to CLOSING,
-and nothing that arrives after it is read.
+a client that has left. A refused request never reaches WORKING. Its connection goes to CLOSING, and
+later bytes are ignored.
 
-A large compressed body is decoded in a thread, in DECODING. What comes out of it may still be
-refused.
+A large compressed body is decoded in a thread, in DECODING. The decoded body may still be refused.
 
 Each state has its own time limit, see `crowd.py`: IDLE the keep-alive, HEAD the time to send a
 head, BODY the pace of a body, CLOSING the time to read the last answer. WORKING has none, because
@@ -102,11 +101,11 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
 
 
 class WrongStep(AssertionError):
-    """The table has no step for this event in this state: a defect of ours."""
+    """The table has no step for this event in this state. This is a bug."""
 
 
 def step(state: State, event: Event) -> State:
-    """Return the state that follows. Raise WrongStep where the table has none."""
+    """Return the next state. Raises WrongStep if the table has none."""
     following = TRANSITIONS[state].get(event)
     if following is None:
         raise WrongStep(f"a connection that is {state.value} cannot be {event.value}")

@@ -1,8 +1,8 @@
-"""Pure: which web pages may talk to this server through a visitor's browser.
+"""Decides which web pages may talk to this server through a visitor's browser. Pure.
 
-A browser sends what any page asks it to, to any address it can reach, 127.0.0.1 included. What it
-adds says where a request comes from: `Origin`, `Sec-Fetch-Site`, and with DNS rebinding the `Host`
-that the page believes to talk to. Programs that are no browsers send none of these.
+A browser sends requests for any page to any address it can reach, including 127.0.0.1. Its headers
+say where a request comes from: `Origin`, `Sec-Fetch-Site`, and with DNS rebinding the `Host` of the
+page. Programs other than browsers send none of these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OriginRules:
 
 
 def make_judge(rules: OriginRules) -> Callable[[Head], tuple[tuple[bytes, bytes], ...]]:
-    """Return a function that refuses heads of foreign pages, and lets listed ones read answers."""
+    """Return a function that refuses foreign pages and lets listed ones read answers."""
     listed = set(rules.cors_origins)
 
     def judge(head: Head) -> tuple[tuple[bytes, bytes], ...]:
@@ -70,7 +70,7 @@ def _check_host(host: bytes, allowed: tuple[str, ...]) -> None:
     if not bare or bare == "localhost" or bare.endswith(".localhost") or bare in allowed:
         return
     try:
-        # Rebinding needs a name; an address cannot be made to lead elsewhere.
+        # DNS rebinding needs a name. An address cannot be redirected.
         ipaddress.ip_address(bare)
     except ValueError:
         raise Refused(
@@ -86,9 +86,7 @@ def _is_same(origin: str, host: str) -> bool:
 
 
 def _is_visit(head: Head) -> bool:
-    """Return whether the request follows a link: it reads a page, and the page it came from sees
-    nothing.
-    """
+    """Return whether the request follows a link, so that the linking page sees no answer."""
     return (
         head.method in ("GET", "HEAD")
         and head.get(b"sec-fetch-mode") == b"navigate"

@@ -1,4 +1,4 @@
-"""Checks without reading whether the peer of a connection is still there."""
+"""Checks whether the peer of a connection is still there, without reading."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _TCP_ESTABLISHED = 1
 
 
 def has_peer_closed(transport: asyncio.Transport) -> bool:
-    """Return whether the peer is known to have closed its side, also behind bytes that the broker
-    has not read.
+    """Return whether the peer has closed its side, even behind unread bytes.
 
-    On other systems no peer is known to have done so.
+    Always False on other systems than Linux.
     """
     sock = transport.get_extra_info("socket")
     if sock is None or _TCP_INFO is None:

@@ -1,10 +1,10 @@
-"""Requests that the edge refuses, before anything is done for them."""
+"""Requests that the edge refuses before doing any work for them."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """A request that is answered by the edge itself. Its connection ends with the answer."""
+    """A request that the edge answers itself. Its connection ends with the answer."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Listens on a socket and makes a connection of every client."""
+"""Listens on a socket and creates a connection for every client."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class EdgeServer:
         )
 
     def close(self) -> None:
-        """Accept no more connections; those that are there go on."""
+        """Stop accepting connections. Open ones continue."""
         if self._listener is not None:
             self._listener.close()
 
     async def stop(self, timeout_s: float) -> None:
-        """Let requests under way be answered, then end all connections."""
+        """Wait for current requests, then end all connections."""
         await self._edge.crowd.stop(timeout_s)
         self._edge.threads.shutdown(wait=False, cancel_futures=True)

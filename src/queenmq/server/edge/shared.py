@@ -17,7 +17,7 @@ _THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The parts of the edge that are there once."""
+    """The parts of the edge that exist once per process."""
 
     crowd: Crowd
     reader: HeadReader
@@ -27,12 +27,12 @@ class Edge:
     on_error: Callable[[Exchange, BaseException], None]
     #: Answers below this size are not compressed.
     gzip_bytes_min: int
-    #: What requests come by: http or https.
+    #: The scheme of requests: http or https.
     scheme: str = "http"
     #: Told of every answer and its status, and of every refusal.
     on_answer: Callable[[Exchange, int], None] = lambda _exchange, _status: None
     on_refusal: Callable[[Refused], None] = lambda _error: None
-    #: They compress and decompress what is large.
+    #: Threads that compress and decompress large bodies.
     threads: Executor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="edge")
     )
