@@ -1,9 +1,9 @@
 """Opens every connection to PostgreSQL, to the right one of several hosts.
 
-Each host has a time limit of its own, and all are asked at once, so one that hangs holds up none of
-the others. The connector remembers the host it has chosen and the newest timeline it has seen. Once
-another server of the cluster is promoted, connections to the old one are ended, and new ones to it
-are refused, also when it comes back to life and still takes writes.
+Each host has its own time limit, and all are asked at once, so one that hangs does not delay the
+others. The connector remembers the chosen host and the newest timeline it has seen. Once another
+server of the cluster is promoted, connections to the old one are closed and new ones are refused,
+even if it comes back and still accepts writes.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from queenmq.storage.sql_files import load_queries
 
 logger = logging.getLogger(__name__)
 
-#: How long a host may take to say what it is when all of them are asked.
+#: How long a host may take to report its state when all of them are asked.
 _ASK_S = 2.0
-#: A host that is of no use now is asked again after this, as long as others are waited for.
+#: An unusable host is asked again after this time, while others are still waited for.
 _ASK_AGAIN_S = 0.25
 #: How often to try when the chosen host changes in the meantime.
 _TRIES = 5
 
 
 class ServerConnection(asyncpg.Connection):
-    """A connection that knows its server, and is handed on as it is: no call leaves session state
-    behind to reset.
+    """A connection that knows its server.
+
+    It is reused as it is, because no call leaves session state behind.
     """
 
     server: Server
@@ -66,7 +67,7 @@ class Connector:
         self._chosen: Host | None = None
         self._newest: ServerState | None = None
         self._open: set[ServerConnection] = set()
-        #: Attempts under way.
+        #: Running attempts.
         self._opening: dict[asyncio.Task[ServerConnection], Host] = {}
         self._finding: asyncio.Task[Server] | None = None
 
@@ -77,7 +78,7 @@ class Connector:
     async def connect(self, _: object = None, **options: Any) -> ServerConnection:
         """Open a connection to a server that the URL asks for. Raises StorageUnavailable.
 
-        The driver's pool calls this, too, with a URL of its own, which is none.
+        The driver's pool also calls this, with its own dummy URL.
         """
         for _ in range(_TRIES):
             host = await self._find_host()
@@ -106,7 +107,7 @@ class Connector:
         raise make_no_primary("the primary changes again and again")
 
     async def find(self) -> Server:
-        """Ask all hosts which of them is to be used, and use that one from now on."""
+        """Ask all hosts, choose one, and use it from now on."""
         if self._finding is None:
             self._finding = asyncio.create_task(self._find(), name="find-primary")
             self._finding.add_done_callback(self._found)
@@ -115,7 +116,7 @@ class Connector:
     def _found(self, task: asyncio.Task[Server]) -> None:
         self._finding = None
         if not task.cancelled():
-            # Those who wait for it have it, too, unless they have gone.
+            # Waiting callers get the result as well.
             task.exception()
 
     async def follow_primary(self) -> None:
@@ -134,12 +135,12 @@ class Connector:
                 self._adopt(Server(host, answer))
 
     def drop_all(self) -> None:
-        """End all connections: the database is down, and whatever comes back may be another."""
+        """Close all connections: the database is down, and another server may come back."""
         for connection in list(self._open):
             connection.terminate()
 
     async def close(self) -> None:
-        """Stop looking for a server. Connections are closed by those who opened them."""
+        """Stop looking for a server. The callers close their connections."""
         if self._finding is not None:
             self._finding.cancel()
             await asyncio.gather(self._finding, return_exceptions=True)
@@ -255,7 +256,7 @@ class Connector:
 
 @asynccontextmanager
 async def open_connection(url: str, *, timeout_ms: int = 5_000) -> AsyncIterator[ServerConnection]:
-    """Yield a connection for one piece of work."""
+    """Yield a connection for a block of work."""
     connection = await Connector(url, timeout_ms=timeout_ms).connect(statement_cache_size=0)
     try:
         yield connection
@@ -284,7 +285,7 @@ async def _read_state(connection: ServerConnection) -> ServerState:
 
 
 async def _fetch_row(connection: ServerConnection, query: str) -> asyncpg.Record:
-    # In a transaction: a pooler may send what is outside one to two servers, half to each.
+    # In a transaction, or a pooler may send the two halves to different servers.
     async with connection.transaction():
         row = await connection.fetchrow(query)
     assert row is not None

@@ -14,16 +14,16 @@ from queenmq.storage.connection.faults import fault_of
 #: SQLSTATEs of a lock timeout or a deadlock: nothing was done, another try may succeed.
 _BUSY = {"55P03", "40P01", "40001"}
 #: SQLSTATE classes that blame the data: a value that does not fit, a constraint, the check of a
-#: view. Nothing else may cost a request its place: what is not listed here is tried again.
+#: view. Only these refuse a request. Errors not listed here are retried.
 _DATA_CLASSES = {"22", "23", "44"}
-#: RAISE EXCEPTION without a code of its own. No function of ours does that, so it is a trigger that
-#: an operator has put on our tables to refuse rows.
+#: RAISE EXCEPTION without a code. No function of Queen does that, so it is a trigger that
+#: an operator has added to refuse rows.
 _RAISED = "P0001"
 #: SQLSTATE classes that say something about the server as a whole or the way to it.
 _SERVER_CLASSES = {"08", "25", "28", "3D", "40", "53", "55", "57", "58", "F0", ""}
-#: SQLSTATE class of defects and damage inside the server: perhaps in one table, perhaps in all.
+#: SQLSTATE class of bugs and damage inside the server, in one table or in all.
 _INTERNAL_CLASS = "XX"
-#: SQLSTATE classes of a connection that broke off, whatever had become of its call.
+#: SQLSTATE classes of a lost connection. Its call may have been carried out.
 _BROKEN_OFF_CLASSES = {"08", "57"}
 #: Why a transaction as a whole was refused.
 _REFUSALS = {
@@ -37,15 +37,15 @@ _UNIQUE_VIOLATION = "23505"
 #: The server's function behind RAISE in PL/pgSQL: the text is that of the function's author.
 _RAISE = "exec_stmt_raise"
 _NO_ANSWER = "the database does not answer; try again"
-#: No new connection to be had says nothing about those that are there.
+#: A refused new connection says nothing about the open ones.
 _TOO_MANY_CONNECTIONS = "53300"
 
 
 @contextmanager
 def translate_error(*, is_sent: bool = False) -> Iterator[None]:
-    """Turn what the driver raises into the errors of this package.
+    """Turn errors of the driver into errors of this package.
 
-    With `is_sent` a call was on its way, so one that broke off may have been carried out.
+    With `is_sent` a call was in flight, so after a lost connection it may have been carried out.
     """
     try:
         yield
@@ -53,7 +53,7 @@ def translate_error(*, is_sent: bool = False) -> Iterator[None]:
         raise _from_postgres(error, is_sent=is_sent) from error
     except asyncpg.InterfaceError as error:
         if is_sent and isinstance(error, ValueError):
-            # The driver cannot encode an argument, so nothing has left yet.
+            # The driver cannot encode an argument, so nothing was sent.
             raise errors.StorageRejected(f"the database cannot take the data: {error}") from error
         raise errors.StorageUnavailable(
             f"the database does not answer: {error}; try again",
@@ -79,7 +79,7 @@ def translate_error(*, is_sent: bool = False) -> Iterator[None]:
 
 def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.QueenError:
     code = error.sqlstate or ""
-    # Without the DETAIL and HINT lines that str(error) appends: answers are one sentence.
+    # Without the DETAIL and HINT lines that str(error) appends.
     text = str(error.args[0]) if error.args else type(error).__name__
     if code == errors.PARTITION_GONE:
         return errors.PartitionGone(text)
@@ -104,7 +104,7 @@ def _from_postgres(error: asyncpg.PostgresError, *, is_sent: bool) -> errors.Que
     if code[:2] in _DATA_CLASSES or code == _RAISED:
         kind = errors.NotUnique if code == _UNIQUE_VIOLATION else errors.StorageRejected
         sentence = f"the database refused the request: {text}"
-        # An operator's trigger speaks to producers. What the server says itself names constraints.
+        # An operator's trigger addresses producers. The server's own texts name constraints.
         is_raised = error.server_source_function == _RAISE
         return kind(
             sentence,

@@ -1,7 +1,8 @@
-"""Remembers faults of the database that no request is to blame for, and says them loudly.
+"""Remembers and logs faults of the database that no request is to blame for.
 
-They need a person, so they are errors in the log: at most one line per SQLSTATE and interval, with
-the text of the database, which names what is missing. Metrics and /health show them as well.
+An operator has to fix them, so they are errors in the log: at most one line per SQLSTATE and
+interval, with the text of the database, which names what is missing. Metrics and /health show them
+as well.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from queenmq.errors import StorageFault
 logger = logging.getLogger(__name__)
 
 _LOG_MS = 10_000
-#: Accepted work is tried again about once a second. A fault that is not met for longer is over.
+#: Accepted work is retried about once a second. A fault not seen for longer is over.
 _CURRENT_MS = 10_000
 
 
@@ -36,7 +37,7 @@ class FaultWatch:
         self._seen: dict[str, _Seen] = {}
 
     def note(self, error: StorageFault) -> None:
-        """Count a call that failed, and log it unless that was done just now."""
+        """Count a failed call, and log it unless that was done recently."""
         seen = self._seen.setdefault(error.code, _Seen())
         now = now_ms()
         seen.total += 1

@@ -1,7 +1,7 @@
-"""Says what is wrong with the database: one word, a sentence for callers, one for operators.
+"""Describes faults of the database: one word, a sentence for callers, one for operators.
 
-By SQLSTATE and the kind of error, never by text. Callers never see the names of hosts, roles
-or tables. Operators are, and what to do.
+It goes by SQLSTATE and kind of error, never by text. Callers never see the names of hosts, roles or
+tables. Operators see them, with advice.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ _BY_CODE = {
         "grant the privilege to the broker's role",
     ),
 }
-#: Those of a server that answers: only a person can change it.
+#: Faults of a server that answers. Only an operator can fix them.
 _MISTAKES = {"28P01", "28000", "3D000", "42501"}
 
 
 def fault_of(code: str) -> Fault:
-    """Return what a SQLSTATE means for all requests."""
+    """Return the fault that a SQLSTATE stands for."""
     return _BY_CODE.get(code, _FAILED)
 
 
 @contextmanager
 def explain_failures(url: DatabaseUrl, host: Host) -> Iterator[None]:
-    """Turn what goes wrong while a connection is opened into StorageUnavailable."""
+    """Turn errors while opening a connection into StorageUnavailable."""
     try:
         yield
     except asyncpg.PostgresError as error:
@@ -90,7 +90,7 @@ def explain_failures(url: DatabaseUrl, host: Host) -> Iterator[None]:
             reason="access_refused",
         ) from error
     except socket.gaierror as error:
-        # Also while a server that has yet to be started has no name.
+        # Also a server that is not started yet and has no DNS name.
         raise _unavailable(
             _UNREACHABLE,
             f"host {host.name!r} of the database URL does not resolve: {error.strerror};"
@@ -118,13 +118,13 @@ def _from_postgres(error: asyncpg.PostgresError, host: Host) -> StorageUnavailab
 
 def _from_system(error: OSError, url: DatabaseUrl, host: Host) -> StorageUnavailable:
     if type(error) is ConnectionError and url.sslmode not in (None, "disable", "allow", "prefer"):
-        # The driver has no kind of its own for a server that answers without TLS.
+        # The driver has no error class for a server that answers without TLS.
         return _unavailable(
             _UNREACHABLE,
             f"{host} did not agree to TLS, which sslmode={url.sslmode} demands: {_text_of(error)};"
             " switch ssl on there, or change sslmode in the database URL",
         )
-    # The driver's loop has words of its own for the system's.
+    # The event loop wraps the system's text.
     reason = os.strerror(error.errno) if error.errno else _text_of(error)
     return _unavailable(_UNREACHABLE, f"no PostgreSQL answers at {host}: {reason}")
 
@@ -134,7 +134,7 @@ def _unavailable(fault: Fault, text: str) -> StorageUnavailable:
         f"{text}; {fault.advice}",
         public=f"{fault.public}; try again",
         reason=fault.reason,
-        # No new connection to be had says nothing about those that are there.
+        # A refused new connection says nothing about the open ones.
         is_suspicious=fault.reason != NO_SLOT,
     )
 

@@ -1,4 +1,4 @@
-"""Pure: reads the database URL, which may name several hosts."""
+"""Parses the database URL, which may name several hosts. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Host(NamedTuple):
 
 
 class DatabaseUrl(NamedTuple):
-    """A URL that can be used. `text` may hold a password, so it is never shown."""
+    """A valid URL. `text` may contain a password, so it is never shown."""
 
     text: str
     hosts: tuple[Host, ...]

@@ -1,9 +1,8 @@
-"""Notices that the database is gone or hangs, and that it is back.
+"""Detects that the database is down or hangs, and that it is back.
 
-A call that failed, or one that has not come back for long, is only a suspicion: it may have been
-that one connection. A probe over a connection of its own decides. It writes, because a server that
-is read-only or out of disk space is of no use either. While the database is down the probe repeats,
-and everybody else is spared the wait.
+A failed or hanging call is only a suspicion, because it may be just that connection. A probe over
+its own connection decides. It writes, because a read-only server or one without disk space cannot
+be used either. While the database is down the probe repeats, and all other calls fail at once.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from queenmq.errors import QueenError, StorageUnavailable
 
 logger = logging.getLogger(__name__)
 
-#: Between two probes: the first and the longest pause, and how much chance changes them.
+#: Between two probes: the first and the longest pause, and their jitter.
 _PAUSE_S = 0.05
 _PAUSE_S_MAX = 1.0
 _JITTER = 0.3
-#: How often to look whether a call hangs.
+#: How often to check for hanging calls.
 _LOOK_S = 0.5
 
 
 def pause_s(attempt: int, chance: float) -> float:
-    """Return how long to wait after this many failed probes; chance is a number between 0 and 1."""
+    """Return the pause after this many failed probes. `chance` is between 0 and 1."""
     pause = min(_PAUSE_S * (1 << min(attempt, 30)), _PAUSE_S_MAX)
     return pause * (1 - _JITTER + 2 * _JITTER * chance)
 
@@ -50,17 +49,17 @@ class OutageWatch:
         self._probed_ms = 0.0
         self._is_stopped = False
         self.is_down = False
-        #: What the last probe failed with, while the database is down.
+        #: The error of the last probe, while the database is down.
         self.error: Exception | None = None
         #: Told of every change.
         self.on_change: Callable[[bool], None] = lambda is_down: None
 
     def start(self) -> None:
-        """Begin to look for calls that hang."""
+        """Start to check for hanging calls."""
         self._watcher = asyncio.create_task(self._watch_calls(), name="outage-watch")
 
     async def stop(self) -> None:
-        """Stop looking and probing, for good: calls may still fail while connections close."""
+        """Stop all checks for good, because calls may still fail while connections close."""
         self._is_stopped = True
         tasks = [task for task in (self._watcher, self._prober) if task is not None]
         for task in tasks:
@@ -68,7 +67,7 @@ class OutageWatch:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def suspect(self) -> None:
-        """Find out whether the database is down, because a call went wrong."""
+        """Probe the database, because a call failed."""
         if self._prober is None and not self._is_stopped:
             self._prober = asyncio.create_task(self._find_out(), name="outage-probe")
 
@@ -80,7 +79,7 @@ class OutageWatch:
     async def _watch_calls(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            # A call may take long for a good reason: look again, but not all the time.
+            # A call may take long for a good reason: check again, but not all the time.
             now = now_ms()
             if min(self._oldest_call_ms(), now - self._probed_ms) > self._hang_ms:
                 self._probed_ms = now
@@ -103,7 +102,7 @@ class OutageWatch:
         except QueenError as error:
             return error
         except Exception as error:
-            # Whatever it is, an end of the probes would leave the database down for ever.
+            # Keep probing after any error, or the database would stay down for ever.
             logger.exception(
                 "A probe of the database failed unexpectedly.", extra={"event": "probe_broke"}
             )

@@ -1,8 +1,8 @@
-"""Pure: decides which of several servers to use.
+"""Decides which of several servers to use. Pure.
 
 Each server reports its state: standby or not, read-only or not, and its timeline, a number that
-every promotion raises. Of two servers of one cluster that both take writes, the one on the higher
-timeline is the primary. The other one was the primary before.
+every promotion raises. If two servers of a cluster both accept writes, the one on the higher
+timeline is the primary. The other one is the former primary.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from queenmq.storage.connection.hosts import DatabaseUrl, Host
 
 #: Hosts that have not answered are waited for this long once one can be used ...
 _GRACE_MS = 500.0
-#: ... and this long by a process that knows no timeline yet: a slow host may be the newer primary.
+#: ... and this long if no timeline is known yet, because a slow host may be the newer primary.
 _FIRST_GRACE_MS = 2_000.0
 _NO_PRIMARY = "no_primary"
 
@@ -36,12 +36,12 @@ class Server(NamedTuple):
     state: ServerState
 
 
-#: What each host has said: its state, or why it could not be asked.
+#: The reply of each host: its state, or the error.
 Answers = Mapping[Host, ServerState | StorageUnavailable]
 
 
 def is_usable(state: ServerState, target: str) -> bool:
-    """Return whether a server in this state is one that the URL asks for."""
+    """Return whether a server in this state matches the URL."""
     if target == "read-write":
         return not state.is_standby and not state.is_read_only
     if target == "primary":
@@ -103,7 +103,7 @@ def decide(
 def find_refusal(
     url: DatabaseUrl, server: Server, newest: ServerState | None
 ) -> StorageUnavailable | None:
-    """Return why this server is not to be used, or None when it is."""
+    """Return why this server cannot be used, or None if it can."""
     host, state = server
     if newest is not None and is_outdated(state, newest):
         return make_no_primary(
@@ -127,7 +127,7 @@ def has_usable(url: DatabaseUrl, answers: Answers, newest: ServerState | None) -
 def merge_refusals(
     url: DatabaseUrl, answers: Answers, newest: ServerState | None
 ) -> StorageUnavailable:
-    """Return one error for hosts of which none can be used."""
+    """Return one error for several unusable hosts."""
     errors = []
     for host, answer in answers.items():
         if isinstance(answer, ServerState):
@@ -135,7 +135,7 @@ def merge_refusals(
                 f"{host} is new"
             )
         errors.append(answer)
-    # A standby is as it should be: what is wrong with the others matters more.
+    # A standby is normal. The errors of the other hosts matter more.
     worst = min(errors, key=lambda error: error.reason == _NO_PRIMARY)
     parts = [str(error).removesuffix("; try again") for error in errors]
     return type(worst)(
@@ -147,7 +147,7 @@ def merge_refusals(
 
 
 def make_no_primary(text: str) -> StorageUnavailable:
-    """Return the error for a server that is there, but is not the one to use."""
+    """Return the error for a server that answers but must not be used."""
     return StorageUnavailable(
         f"{text}; try again",
         public="the database has no primary now; try again",

@@ -1,8 +1,8 @@
-"""Wake-ups between brokers: announces pushes and acks made here, hears of those made elsewhere.
+"""Wake-ups between brokers: announces pushes and acks, and listens for those of others.
 
 Notifications are hints with a bound on their rate: one per interval, whatever the number of pushes,
-because one per commit would cut the commit rate to a third. Losing one costs a poll interval,
-nothing else; whether they arrive is told, because that decides how long the interval is.
+because one per commit would cut the commit rate to a third. A lost one costs only a poll interval.
+The listener reports whether notifications arrive, because that decides how long the interval is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from queenmq.storage.stores.messages import PostgresMessageStore
 logger = logging.getLogger(__name__)
 
 CHANNEL = "queen_wake"
-#: PostgreSQL takes less than 8000 bytes; beyond that a bare "something happened" is sent.
+#: PostgreSQL allows less than 8000 bytes. Beyond that, `*` stands for all queues.
 _PAYLOAD_MAX = 7_500
 _RETRY_S_MAX = 5.0
 
@@ -67,7 +67,7 @@ class WakeListener:
         self._tasks.clear()
 
     def notify(self, queue: str) -> None:
-        """Note that a message was stored in this queue, or can be had again."""
+        """Announce that this queue has new or freed messages."""
         self._queues.add(queue)
         self._has_news.set()
 
@@ -114,7 +114,7 @@ class WakeListener:
     def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         queues = decode_wake(self._origin, str(payload))
         for group in decode_groups(str(payload)):
-            # Before anybody is woken by the same news.
+            # Before pops are woken by the same notification.
             for queue in queues:
                 self._on_deleted(queue, group)
         if queues:
@@ -122,7 +122,7 @@ class WakeListener:
 
 
 def encode_wake(origin: str, queues: Iterable[str]) -> str:
-    """Return the text of a notification. Too many queues for one text: `*`, which means all."""
+    """Return the text of a notification. `*` means all queues, if there are too many."""
     text = json.dumps({"from": origin, "queues": sorted(queues)}, separators=(",", ":"))
     if len(text.encode()) > _PAYLOAD_MAX:
         text = json.dumps({"from": origin, "queues": ["*"]}, separators=(",", ":"))
@@ -130,9 +130,7 @@ def encode_wake(origin: str, queues: Iterable[str]) -> str:
 
 
 def decode_wake(origin: str, text: str) -> list[str]:
-    """Return the queues named by another broker's notification. Nothing for our own or for
-    nonsense.
-    """
+    """Return the queues in another broker's notification. Nothing for our own or an invalid one."""
     try:
         wake = json.loads(text)
         sender, queues = wake["from"], wake["queues"]

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that the broker starts, keeps alive and stops by itself.
+"""The PostgreSQL server that the broker starts, keeps alive and stops.
 
 The broker's process owns an `EmbeddedPostgres`; a small keeper process is the parent of postgres
 and outlives a killed broker just long enough to stop the server cleanly. ADR 0003 has the reasons.

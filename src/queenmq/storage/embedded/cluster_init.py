@@ -1,8 +1,8 @@
 """Creates a cluster, whole or not at all.
 
 initdb works in a directory of its own, which gets the final name only when role, password and
-database are in it and everything is on disk. A start that is killed half way therefore leaves a
-directory that the next one throws away.
+database are in it and everything is on disk. A start that is killed half way leaves a directory
+that the next start deletes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from queenmq.storage.embedded.errors import (
 from queenmq.storage.embedded.layout import ROLE, Layout, read_password, write_private
 from queenmq.storage.embedded.run_as import RunAs
 
-#: What every PostgreSQL program gets for environment: nothing of ours, so that a stray PGPORT or
+#: The environment of every PostgreSQL program. It is minimal, so that a stray PGPORT or
 #: locale in the broker's environment changes nothing.
 PROGRAM_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
@@ -35,10 +35,10 @@ _UNFINISHED = "postgres.init-"
 
 
 class ClusterInit:
-    """Brings the cluster of one data directory into being. The caller holds the cluster's lock.
+    """Creates the cluster of a data directory. The caller holds the cluster's lock.
 
-    `lock` is handed on to the programs: should the broker be killed while one of them works, the
-    next start waits for that program instead of working beside it.
+    The programs inherit `lock`. If the broker is killed while one of them runs, the next start
+    waits for that program.
     """
 
     def __init__(self, layout: Layout, *, binaries: Binaries, run_as: RunAs, lock: int) -> None:
@@ -92,7 +92,7 @@ class ClusterInit:
         self._run([self._binaries.initdb, *arguments])
 
     def _run_first_statements(self, target: Path, password: str) -> None:
-        """Make the database and set the password without a server that anybody could reach.
+        """Create the database and set the password while no one can connect.
 
         The password goes in here rather than by initdb's file, which would have to be readable by
         the account that runs postgres.

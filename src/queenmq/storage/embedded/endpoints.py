@@ -25,12 +25,12 @@ _TRIES = 200
 
 
 def is_fit_for_socket(directory: str) -> bool:
-    """Say whether the kernel takes the path and a URL can name it: drivers split it at a comma."""
+    """Return whether the kernel accepts the path and a URL can name it (no commas)."""
     return len(os.fsencode(directory)) <= SOCKET_DIR_BYTES_MAX and "," not in directory
 
 
 def choose_port(previous: int | None) -> int:
-    """Keep the previous port while it is free, since others may have noted the URL."""
+    """Keep the previous port if it is free, because users may have noted the URL."""
     if previous is not None and is_port_free(previous):
         return previous
     source = random.Random(secrets.randbits(64))  # noqa: S311 - a port is no secret
@@ -69,5 +69,5 @@ def make_socket_dir(preferred: Path, *, owner: Account | None) -> Path:
 def _short_temp_dir() -> str:
     # The usual place may be long itself, on a machine where each user or job has its own.
     usual = tempfile.gettempdir()
-    # mkdtemp makes a directory in it that nobody else can enter.
+    # mkdtemp creates a directory that only we can enter.
     return usual if is_fit_for_socket(f"{usual}/queen-xxxxxxxx") else "/tmp"  # noqa: S108

@@ -10,7 +10,7 @@ class EmbeddedPostgresError(QueenError):
 
 
 class BinariesMissing(EmbeddedPostgresError):
-    """The package that brings the PostgreSQL binaries is not installed, or not whole."""
+    """The package with the PostgreSQL binaries is missing or incomplete."""
 
 
 class DataDirInUse(EmbeddedPostgresError):

@@ -1,5 +1,6 @@
-"""Decides what the keeper does when postgres has ended by itself. Pure, so that each case has a
-test.
+"""Decides what the keeper does when postgres has ended by itself.
+
+Pure, so that each case has a test.
 
 Standard library only: the keeper imports this.
 """
@@ -18,7 +19,7 @@ EXITS_PER_MINUTE_MAX = 10
 RESTART_SECONDS_MIN = 0.1
 RESTART_SECONDS_MAX = 5.0
 
-#: What postgres says while processes of a killed predecessor still hold its memory.
+#: The log text while processes of a killed predecessor still hold its memory.
 MEMORY_IN_USE = "pre-existing shared memory block"
 
 
@@ -35,10 +36,10 @@ class GiveUp:
 def decide_restart(
     *, has_been_ready: bool, last_words: str, exits_at: Sequence[float], now: float
 ) -> RestartAfter | GiveUp:
-    """Say what follows the end of postgres; `exits_at` includes the end just seen.
+    """Decide what to do after postgres ended. `exits_at` includes this end.
 
-    A server that never got ready has a wrong setting or a broken cluster, which no second try
-    mends; the one exception is memory that a dying predecessor still holds.
+    A server that never got ready has a wrong setting or a broken cluster, and a retry does not
+    help. The one exception is memory that a dying predecessor still holds.
     """
     if not has_been_ready and MEMORY_IN_USE not in last_words:
         return GiveUp(f"it ended before it was ready, saying: {last_words}")
@@ -50,7 +51,7 @@ def decide_restart(
 
 
 def last_words_of(log_piece: str) -> str:
-    """Pick the lines that explain an end out of what postgres logged since its start."""
+    """Return the log lines since the start that explain why postgres ended."""
     lines = [line.strip() for line in log_piece.splitlines() if line.strip()]
     # A wrong setting is named in a line before the fatal one, which only names the file.
     explaining = [line for line in lines if any(mark in line for mark in _EXPLAINING)]

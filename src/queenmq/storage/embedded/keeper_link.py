@@ -24,7 +24,7 @@ _LEAVE_SECONDS_MAX = sum(seconds for _, seconds in STOP_STEPS) + 20.0
 
 @dataclass(frozen=True)
 class Orders:
-    """All the keeper must know; it decides nothing else and reads no settings."""
+    """The orders for the keeper. It reads no settings."""
 
     command: list[str]
     environment: dict[str, str]
@@ -57,7 +57,7 @@ class KeeperLink:
         os.set_blocking(self._events_end, False)
         self._unread = b""
         self._failure: str | None = None
-        # A keeper that is gone already shows as such when its events are read.
+        # A keeper that is already gone is noticed when its events are read.
         with contextlib.suppress(BrokenPipeError):
             self._orders_end.write(json.dumps(asdict(orders)).encode() + b"\n")
             self._orders_end.flush()
@@ -67,7 +67,7 @@ class KeeperLink:
         return self._process.pid
 
     def wait_ready(self, *, log_name: str, seconds: float = READY_SECONDS_MAX) -> None:
-        """Return once postgres accepts connections; raise if it will not."""
+        """Return once postgres accepts connections. Raises if it fails to start."""
         deadline = time.monotonic() + seconds
         while not any(event.get("event") == "ready" for event in self._read_events()):
             self.check(log_name=log_name)
@@ -81,7 +81,7 @@ class KeeperLink:
 
     def check(self, *, log_name: str) -> None:
         """Raise if the keeper has given up or is gone."""
-        # Asked before reading: what it wrote last is then certainly there to be read.
+        # Checked before reading, so that its last output can be read.
         has_left = self._process.poll() is not None
         self._read_events()
         if self._failure is not None:
@@ -95,7 +95,7 @@ class KeeperLink:
             )
 
     def stop(self) -> None:
-        """Let the keeper stop postgres and leave; safe when it is gone."""
+        """Let the keeper stop postgres and exit. Safe if it is gone."""
         with contextlib.suppress(OSError):
             self._orders_end.close()
         try:

@@ -2,11 +2,10 @@
 
 `broker.lock` is held by a live broker only, so a start that cannot get it fails at once.
 `cluster.lock` is handed on to each process that works on the cluster for that broker (initdb, then
-the keeper) and so outlives a killed broker until postgres is really down. Who holds the first and
-waits for the second is waiting for a predecessor's remains, which is short and worth it.
-
-Both are flock locks: the kernel lets go of them however their holder ends. Always taken in the
-order broker, cluster.
+the keeper) and so outlives a killed broker until postgres is really down. A process that holds the
+first and waits for the second waits for its predecessor to shut down, which is short. Both are
+flock locks: the kernel releases them however their holder ends. Always taken in the order broker,
+cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _POLL_SECONDS = 0.05
 
 
 def lock_broker(layout: Layout) -> int:
-    """Take the broker's lock or fail at once, naming who has it; returns the open descriptor."""
+    """Take the broker's lock or fail at once, naming its holder. Return the open descriptor."""
     descriptor = open_private(layout.broker_lock, os.O_RDWR | os.O_CREAT)
     if not _try_lock(descriptor):
         os.close(descriptor)
@@ -39,7 +38,7 @@ def lock_broker(layout: Layout) -> int:
 
 
 def lock_cluster(layout: Layout, *, wait_seconds: float = CLUSTER_WAIT_SECONDS_MAX) -> int:
-    """Take the cluster's lock, waiting while an earlier keeper is on its way out."""
+    """Take the cluster's lock. Waits while an earlier keeper shuts down."""
     descriptor = open_private(layout.cluster_lock, os.O_RDWR | os.O_CREAT)
     deadline = time.monotonic() + wait_seconds
     while not _try_lock(descriptor):
@@ -55,9 +54,7 @@ def lock_cluster(layout: Layout, *, wait_seconds: float = CLUSTER_WAIT_SECONDS_M
 
 
 def note_holder(descriptor: int, pid: int) -> None:
-    """Write which process holds the lock, for the error message of the next one. Nothing else reads
-    it.
-    """
+    """Write the process id of the holder, for the error message of the next process."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{pid}\n".encode(), 0)
 

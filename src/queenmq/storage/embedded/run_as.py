@@ -1,4 +1,4 @@
-"""Decides as whom postgres runs.
+"""Decides which account runs postgres.
 
 A plain user runs it directly. Root cannot: postgres refuses to run as root, so it runs as an
 unprivileged account that exists already. That account may be unable to reach the binaries or the
@@ -105,7 +105,7 @@ def parse_bounding_mask(status: str) -> int:
 
 
 def find_account(pgdata: Path) -> Account | None:
-    """Say which account postgres gets when we are root, and None when we are not."""
+    """Return the account for postgres if we are root, else None."""
     if os.geteuid() != 0:
         return None
     return decide_account(
@@ -114,7 +114,7 @@ def find_account(pgdata: Path) -> Account | None:
 
 
 def find_run_as(*, account: Account | None, postgres: str, data_dir: Path) -> RunAs:
-    """Choose how to run `postgres` on `data_dir`; root finds out by trying."""
+    """Choose how to run `postgres` on `data_dir`. As root, by trying."""
     euid = os.geteuid()
     ways = plan_run_as(
         euid=euid,

@@ -1,9 +1,9 @@
 """Moves a database: pauses brokers, copies every table in one transaction, compares, commits.
 
-The old database takes no writes from the first to the last row, so both sides are compared as they
-stand. The new one gets everything or nothing: whatever goes wrong before the commit leaves it
-empty, and the move can be tried again. Positions of Spark readers do not survive: transactions are
-numbered anew on another server, as after a restore.
+The old database accepts no writes from the first to the last row, so both sides can be compared.
+The new one gets everything or nothing: a failure before the commit leaves it empty, and the move
+can be repeated. Positions of Spark readers do not survive, because another server numbers
+transactions anew, as after a restore.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CONNECT_MS = 10_000
 #: How long the lock of all tables may take each time, and how often it is tried.
 _LOCK_MS = 10_000
 _LOCK_TRIES = 6
-#: Brokers look at the switches once a second.
+#: Brokers poll the switches once a second.
 _PAUSE_S = 2.0
 #: Blocks that were read and are not written yet.
 _BLOCKS_MAX = 64
@@ -45,7 +45,7 @@ def _sql() -> dict[str, str]:
 
 
 async def look_at(url: str) -> str:
-    """Return the version of a server that a move could go to. Raises what is wrong with it."""
+    """Check the target of a move and return its version. Raises if it cannot be used."""
     async with open_connection(url, timeout_ms=_CONNECT_MS) as target:
         with translate_error():
             (facts,) = await target.fetch(_sql()["facts"])
@@ -63,7 +63,7 @@ async def look_at(url: str) -> str:
 
 
 async def move(source_url: str, target_url: str, tell: Tell) -> list[Compared]:
-    """Copy everything, and return what was compared: all of it matches, or nothing was copied.
+    """Copy everything and return the comparison. Either all of it matches, or nothing was copied.
 
     The old database stays paused: start brokers on the new one.
     """
@@ -82,7 +82,7 @@ async def move(source_url: str, target_url: str, tell: Tell) -> list[Compared]:
                 await asyncio.sleep(_PAUSE_S)
                 compared = await _copy_all(source, target, tell)
             except BaseException:
-                # Brokers go on where they were, also when the command is stopped.
+                # Brokers continue as before, even if the command is interrupted.
                 await asyncio.shield(_resume(source_url, was))
                 raise
             with contextlib.suppress(asyncpg.PostgresError):
@@ -133,7 +133,7 @@ async def _switch(source: asyncpg.Connection, switches: dict[str, bool]) -> dict
 
 
 async def _resume(source_url: str, switches: dict[str, bool]) -> None:
-    """Put the switches back, over a new connection: the old one may be what failed."""
+    """Restore the switches over a new connection, because the old one may have failed."""
     try:
         async with open_connection(source_url, timeout_ms=_CONNECT_MS) as source:
             with translate_error():

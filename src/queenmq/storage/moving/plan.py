@@ -1,4 +1,4 @@
-"""What is copied in which order, and whether both sides hold the same. Pure."""
+"""Decides the order of tables to copy, and whether both sides are equal. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Table(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """What a table holds: its rows, and a checksum over them in any order."""
+    """The content of a table: its row count, and a checksum that ignores order."""
 
     rows: int
     checksum: str
@@ -36,7 +36,7 @@ class Compared(NamedTuple):
 
     @property
     def is_match(self) -> bool:
-        """Whether both sides hold the same."""
+        """Return whether both sides are equal."""
         return self.source == self.target
 
 
@@ -51,7 +51,7 @@ class Progress(NamedTuple):
 
 
 def order_tables(tables: Sequence[Table]) -> list[Table]:
-    """Return the tables so that each comes after those that it refers to."""
+    """Return the tables sorted so that each follows those it references."""
     left: Mapping[str, Table] = {table.name: table for table in tables}
     ordered: list[Table] = []
     done: set[str] = set()

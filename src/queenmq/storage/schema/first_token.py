@@ -13,7 +13,7 @@ from queenmq.storage.stores.access.tokens import NewToken
 
 
 async def store_token(url: str, token: NewToken, *, target: str) -> Mapping[str, Any]:
-    """Store the token and an entry of the audit log; the token's row."""
+    """Store the token and an audit entry. Return the token's row."""
     tokens, audit = load_queries("access/tokens"), load_queries("access/audit")
     entry = AuditEntry(
         token.created_by, "database", None, "token.create", target, None, "local", 201

@@ -1,4 +1,4 @@
-"""Decides how a changed SQL function takes the place of the one that older brokers call. Pure."""
+"""Decides how a changed SQL function replaces the one that older brokers call. Pure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class FunctionVersion(NamedTuple):
 class Change(enum.Enum):
     """The way to replace the old version."""
 
-    #: It keeps its name: no call fits both.
+    #: It keeps its name, because no call fits both.
     BESIDE = enum.auto()
-    #: It gives its name up: the new one takes every call of it and answers alike.
+    #: It is renamed, because the new one accepts every call of it and answers alike.
     INSTEAD = enum.auto()
 
 
 def judge(name: str, old: FunctionVersion, new: FunctionVersion) -> Change:
-    """Return how both can live on until the upgrade is finished.
+    """Return how both versions can coexist until the upgrade is finished.
 
     Raises MigrationError if calls of older brokers would fail or get an answer of another shape.
     """

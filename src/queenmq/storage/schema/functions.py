@@ -1,4 +1,4 @@
-"""Puts function files into a schema, beside those that brokers of the release before still call."""
+"""Applies function files to a schema, and keeps those that older brokers still call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SchemaFunctions:
         self._sql = load_queries("schema/migrations")
 
     async def bring_up(self, files: list[SqlFile], *, keeps_older: bool) -> list[str]:
-        """Apply the files that have changed; the names of those.
+        """Apply the files that have changed. Return their names.
 
         With `keeps_older` what the release before calls stays until `drop_leftovers`.
         """
@@ -54,7 +54,7 @@ class SchemaFunctions:
         return done
 
     async def drop_leftovers(self) -> list[str]:
-        """Drop what was kept for the release before; the signatures of that."""
+        """Drop functions kept for the previous release. Return their signatures."""
         leftovers = sorted(_names(self._applied, _LEFTOVERS))
         for signature in leftovers:
             await self._drop(signature)
@@ -84,7 +84,7 @@ class SchemaFunctions:
                 await self._keep(version.signature)
 
     async def _is_replaced_in_place(self, file: SqlFile, older: list[FunctionVersion]) -> bool:
-        """Try to keep the function itself: calls in flight and triggers hold on to it."""
+        """Try to replace the function in place, because calls in flight and triggers use it."""
         attempt = self._connection.transaction()
         await attempt.start()
         is_replaced = False
@@ -99,7 +99,7 @@ class SchemaFunctions:
         return is_replaced
 
     async def _close(self, newer: FunctionVersion, older: Iterable[str]) -> None:
-        """Leave a new function to its owner and those who may call the ones before it."""
+        """Grant a new function to its owner and to callers of the previous versions."""
         is_known = False
         grants: list[str] = []
         for signature in older:
@@ -119,7 +119,7 @@ class SchemaFunctions:
         return [one for one in found if f"{_LEFTOVERS}/{one.signature}" not in self._applied]
 
     async def _set_aside(self, name: str, version: FunctionVersion) -> str:
-        """Free the name; the signature by which the function goes on."""
+        """Rename the function to free its name. Return its new signature."""
         number = len(_names(self._applied, _LEFTOVERS))
         return await self._rename(version.signature, f"{name}__before_{self._level}_{number}")
 
@@ -165,7 +165,7 @@ async def apply_file(
     try:
         await connection.execute(file.text)
     except asyncpg.DeadlockDetectedError:
-        # No fault of the file; the migrator tries again.
+        # Not the file's fault. The migrator retries.
         raise
     except asyncpg.PostgresError as error:
         raise MigrationError(f"{folder}/{file.name}.sql failed: {error}") from error

@@ -48,7 +48,7 @@ FIRST = SchemaState(level=1, oldest_level=1, release="0.1.0")
 
 
 def plan_start(found: SchemaState | None, *, release: str, level: int = LEVEL) -> Plan | None:
-    """Return what a start does; None to leave a newer schema alone and run on it.
+    """Return the changes of a start, or None to run on a newer schema without changes.
 
     Raises MigrationError when the brokers of this level may not use the database any more.
     """
@@ -69,7 +69,7 @@ def plan_start(found: SchemaState | None, *, release: str, level: int = LEVEL) -
 
 
 def plan_finish(found: SchemaState | None, *, release: str, level: int = LEVEL) -> Plan:
-    """Return what the end of an upgrade does. Raises MigrationError where it is not ours to end."""
+    """Return the changes that finish an upgrade. Raises MigrationError if another release must."""
     if found is not None and found.level > level:
         raise MigrationError(
             f"Queen {found.release} has upgraded the database to schema level {found.level}, above"

@@ -1,6 +1,6 @@
-"""Finds what does not fit together in the schema, and repairs `partition_lookup` from the messages.
+"""Finds inconsistent rows, and repairs `partition_lookup` from the messages.
 
-For operators, on a connection of its own: works beside running brokers, in short transactions.
+It works beside running brokers, on its own connection and in short transactions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXAMPLES_MAX = 5
 
 
 class Kind(NamedTuple):
-    """One thing that can be wrong: its name, also that of its query, and what it counts."""
+    """One kind of damage: its name, which is also that of its query, and what it counts."""
 
     name: str
     what: str
@@ -67,7 +67,7 @@ class Resynced(NamedTuple):
 
 
 async def check(url: str) -> list[Finding]:
-    """Look for every kind of damage; changes nothing. Each kind is seen in one snapshot."""
+    """Look for every kind of damage, each in one snapshot. Changes nothing."""
     sql = load_queries("schema/lookup_care")
     findings = []
     async with _open_connection(url) as connection:
@@ -80,7 +80,7 @@ async def check(url: str) -> list[Finding]:
 
 
 async def resync(url: str, on_progress: Callable[[Resynced], None]) -> Resynced:
-    """Repair all lookup rows, slice by slice; what was done."""
+    """Repair all lookup rows, slice by slice. Return the progress."""
     async with _open_connection(url) as connection:
         (row,) = await _fetch(connection, "count_partitions")
         done = Resynced(row[0])
@@ -102,9 +102,7 @@ async def _resync_each(
     on_progress: Callable[[Resynced], None],
     done: Resynced,
 ) -> Resynced:
-    """Repair the partitions one by one. One that another session holds is waited for, then left
-    out.
-    """
+    """Repair partitions one by one. Wait for a held one, then skip it."""
     for one in ids:
         try:
             done = await _resync(connection, [one], _ALONE_WAIT_MS, done)
@@ -126,7 +124,7 @@ async def _resync(
 
 
 async def _fetch(connection: asyncpg.Connection, name: str, *args: Any) -> list[asyncpg.Record]:
-    # In a transaction: a pooler may send what is outside one to two servers, half to each.
+    # In a transaction, or a pooler may send the two halves to different servers.
     with translate_error():
         async with connection.transaction():
             return await connection.fetch(load_queries("schema/lookup_care")[name], *args)

@@ -1,8 +1,8 @@
 """Brings the schema up to date: numbered migrations once each, function files whenever they change.
 
-Everything happens in one transaction under an advisory lock, so two brokers that start at once do
-not disturb each other and a failed step leaves nothing behind. A schema of a later release is left
-alone: `schema_level` decides.
+Everything happens in one transaction under an advisory lock, so two brokers can start at once, and
+a failed step leaves nothing behind. A schema of a later release is left alone: `schema_level`
+decides.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _Work = Callable[[asyncpg.Connection], Awaitable[list[str]]]
 
 
 async def migrate(url: str, *, connect_timeout_ms: int = 5_000) -> list[str]:
-    """Apply what is missing, unless a later release has; the names of what was applied, in order.
+    """Apply missing changes, unless a later release did. Return their names, in order.
 
-    What brokers of the release before need stays until `finish_upgrade`.
+    Everything that brokers of the previous release need stays until `finish_upgrade`.
     """
     return await _in_transaction(url, _start, connect_timeout_ms)
 
 
 async def finish_upgrade(url: str, *, connect_timeout_ms: int = 5_000) -> list[str]:
-    """Apply what is missing and remove what only older brokers need; the names of all that."""
+    """Apply missing changes and remove those only older brokers need. Return all names."""
     return await _in_transaction(url, _finish, connect_timeout_ms)
 
 
@@ -99,7 +99,7 @@ async def _start(connection: asyncpg.Connection) -> list[str]:
 
 async def _finish(connection: asyncpg.Connection) -> list[str]:
     found = await _find_state(connection)
-    # As any start first: it drops what an earlier upgrade has left before it keeps anything.
+    # First as any start: it drops leftovers of an earlier upgrade before it keeps anything.
     plan = plan_start(found, release=VERSION)
     done = [] if plan is None else await _apply(connection, found, plan)
     state = found if plan is None else plan.after
@@ -107,7 +107,7 @@ async def _finish(connection: asyncpg.Connection) -> list[str]:
 
 
 async def _find_state(connection: asyncpg.Connection) -> SchemaState | None:
-    """Return what the database records, or None if it has no schema of ours."""
+    """Return the recorded state of the schema, or None if there is no schema."""
     sql = load_queries("schema/migrations")
     tables = {row["name"] for row in await connection.fetch(sql["find_bookkeeping"])}
     if "schema_files" not in tables:

@@ -1,6 +1,6 @@
-"""Encrypts stored payloads with the current key: after a rotation, or where a queue was in clear.
+"""Encrypts stored payloads with the current key, after a rotation or for plain ones.
 
-It works in short transactions beside running brokers. What it has done needs nothing more, so it
+It works in short transactions beside running brokers. Finished payloads need no more work, so it
 can be stopped at any time and run again.
 """
 
@@ -23,13 +23,13 @@ from queenmq.storage.stores.access.audit import AuditEntry
 
 #: Between two batches, so that pushes and pops come first.
 _PAUSE_S = 0.01
-#: No row is waited for longer: what holds it up is served first, and the next run finds it.
+#: The longest wait for a row. The next run finds rows that were skipped.
 _LOCK_TIMEOUT_MS = 1_000
 _FIRST = (UUID(int=0), 0)
 
 
 class Reencrypted(NamedTuple):
-    """What became of the payloads."""
+    """Counts of the payloads, by result."""
 
     encrypted: int
     #: Their key is missing, or they were changed. The first error says which one and why.
@@ -45,7 +45,7 @@ async def reencrypt(
     batch: int,
     on_progress: Callable[[int, int], None],
 ) -> Reencrypted:
-    """Encrypt anew, queue by name or all. `on_progress` is told how many of how many are done."""
+    """Encrypt again, one queue or all. `on_progress` gets the number done and the total."""
     audit = load_queries("access/audit")
     async with open_connection(url) as connection:
         work = _Work(connection, vault, queue, batch, on_progress)

@@ -20,7 +20,7 @@ _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 
 
 async def make_roles(url: str, prefix: str) -> list[str]:
-    """Create what is missing and grant what each role needs; safe to repeat. Return their names."""
+    """Create missing roles and grant their rights. Safe to repeat. Return their names."""
     if not _PREFIX.fullmatch(prefix):
         raise InvalidRequest(
             f"prefix {prefix!r} cannot begin a role's name; use lower-case letters, digits and _"

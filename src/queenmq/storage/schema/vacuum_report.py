@@ -1,4 +1,4 @@
-"""Reads how well autovacuum keeps up with our tables. For operators, on a connection of its own."""
+"""Reports how well autovacuum keeps up with Queen's tables, on its own connection."""
 
 from __future__ import annotations
 

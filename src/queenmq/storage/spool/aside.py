@@ -1,4 +1,4 @@
-"""The set-aside area: what draining could not use, until a person has looked at it.
+"""The set-aside area: records that could not be drained, until an operator handles them.
 
 A record that was refused is a whole entry of the log here, and can be put back into the spool. A
 range of bytes that cannot be read is copied to a file of its own, and its entry names that file; it

@@ -1,4 +1,4 @@
-"""Puts what was set aside back into the spool. All of it blocks.
+"""Puts set-aside records back into the spool. All of it blocks.
 
 A record is durable in the spool before it leaves the set-aside area. A process that is killed in
 between leaves it in both, and the duplicate check by transaction id then stores it once.
@@ -35,7 +35,7 @@ class Retried(NamedTuple):
 
 
 class AsideRetry:
-    """One go over the set-aside area. `is_usable` returns whether a body can be pushed at all."""
+    """One pass over the set-aside area. `is_usable` returns whether a body can be pushed."""
 
     def __init__(self, files: SpoolFiles, is_usable: Callable[[bytes], bool]) -> None:
         self._files = files
@@ -43,7 +43,7 @@ class AsideRetry:
 
     @contextmanager
     def retry_alone(self) -> Iterator[None]:
-        """Keep other processes from doing the same at the same time. Raises Conflict."""
+        """Keep other processes from retrying at the same time. Raises Conflict."""
         with _lock(self._files.aside_path):
             yield
 
@@ -64,14 +64,14 @@ class AsideRetry:
         return Retried(len(gone), usable.count(False), stopped_by)
 
     def _seal(self, number: int) -> None:
-        """Let nothing be added to a segment any more."""
+        """Close a segment for appends."""
         with self._files.lock:
             state = self._files.state.load()
             if state.aside_end.segment <= number:
                 self._files.state.store(replace(state, aside_end=Place(number + 1, 0)))
 
     def _append(self, group: list[AsideEntry]) -> tuple[list[AsideEntry], QueenError | None]:
-        """Append records to the spool; those that are in it, and what kept the others out."""
+        """Append records to the spool. Return those stored, and the error of the others."""
         try:
             answers = self._files.append([entry.body for entry in group])
         except SpoolFailed as error:

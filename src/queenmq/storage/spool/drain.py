@@ -27,7 +27,7 @@ class Drain:
         """Become the process that drains, unless another one is; until released, or death."""
         if not self._is_leading and self._files.drain_lock.try_exclusive():
             self._is_leading = True
-            # A leader that died may have left it closing, and everybody would wait for ever. What
+            # A leader that died may have left it closing, and pushes would wait for ever. What
             # it was stuck at is still in front, so that stays until a record gets through.
             if self._files.state.phase is Phase.CLOSING:
                 self.set_phase(Phase.OPEN)
@@ -73,7 +73,7 @@ class Drain:
             self._free(self._files.state.load().cursor.place)
 
     def set_phase(self, phase: Phase) -> None:
-        """Show to all processes how the drain is getting on."""
+        """Announce the phase of the drain to all processes."""
         if self._files.state.phase is not phase:
             with self._files.lock:
                 state = self._files.state
@@ -92,7 +92,7 @@ class Drain:
     def _read(
         self, state: State, records_max: int, bytes_max: int
     ) -> tuple[SpoolBatch, tuple[Place, int, str] | None]:
-        """Read up to the limits or to damage: its place, the end of its segment, what it is."""
+        """Read up to the limits or to damage. Return its place, its segment's end, its kind."""
         batch = SpoolBatch([], [], start=state.cursor)
         taken, total = 0, 0
         # Room for the framing of small records; what is read too much is read again.
@@ -118,7 +118,7 @@ class Drain:
         return batch, None
 
     def _skip(self, damage: tuple[Place, int, str]) -> None:
-        """Set the unreadable rest of a segment aside and go on behind it."""
+        """Set the unreadable rest of a segment aside and continue behind it."""
         place, stop, reason = damage
         files = self._files
         facts = {"event": "spool_unreadable", "segment": place.segment, "offset": place.offset}

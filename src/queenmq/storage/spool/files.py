@@ -57,11 +57,11 @@ class SpoolFiles:
             self._open_parts = parts.pop_all()
 
     def close(self) -> None:
-        """Let go of everything. No other call may be under way."""
+        """Release everything. No other call may be running."""
         self._open_parts.close()
 
     def append(self, bodies: Sequence[bytes]) -> list[SpoolFull | None]:
-        """Make records durable with one sync; say for each whether there was room for it.
+        """Make records durable with one sync. Return for each whether there was room for it.
 
         Raises SpoolFailed when the disk took none of them.
         """
@@ -137,7 +137,7 @@ class SpoolFiles:
             self.aside.reserve.refill()
 
     def _join(self) -> SharedState:
-        """Take the state the other processes use, or make it if there are none.
+        """Open the shared state, or create it if no other process has it.
 
         The append lock keeps a second opener away until this one is visible to it.
         """
@@ -151,7 +151,7 @@ class SpoolFiles:
             return state
 
     def _reserve_room(self) -> None:
-        """Take what a drain needs now, while there is room."""
+        """Reserve the room that a drain needs, while there is some."""
         try:
             self.cursor.reserve()
         except OSError as error:
@@ -186,7 +186,7 @@ class SpoolFiles:
 
 @contextlib.contextmanager
 def failing_as(what: str) -> Iterator[None]:
-    """Turn what the system, or a part of the spool, could not do into SpoolFailed."""
+    """Turn errors of the system or of the spool into SpoolFailed."""
     try:
         yield
     except (OSError, AppendFailed) as error:

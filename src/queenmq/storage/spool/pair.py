@@ -1,8 +1,8 @@
-"""The spool of a broker: one directory per database, and one for a time before that is known.
+"""The spool of a broker: one directory per database, and one until the database is known.
 
-A broker that starts while its database is away does not know which one that is. What it accepts
-then goes to `early`. As soon as the database is known its own directory is opened as well, drained
-first, because what is in it is older, and used once `early` is empty.
+A broker that starts while its database is away does not know which one that is. Pushes that it
+accepts then go to `early`. As soon as the database is known, its own directory is opened as well.
+It is drained first, because its records are older, and used once `early` is empty.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SpoolPair:
         self._source: Spool | None = None
 
     async def open(self, database_id: str | None) -> None:
-        """Open what can be opened: without a database, only a place for what comes early."""
+        """Open the directories: without a database, only `early`."""
         if self._early is None and (database_id is None or (self._home / EARLY).exists()):
             self._early = await self._open(EARLY)
         if self._named is None and database_id is not None:
@@ -60,12 +60,12 @@ class SpoolPair:
 
     @property
     def pending(self) -> int:
-        """Records that are not drained."""
+        """Return how many records are not drained."""
         return sum(spool.pending for spool in self._spools())
 
     @property
     def phase(self) -> Phase:
-        """Return what the draining process last said by `set_phase`."""
+        """Return the phase that the draining process announced last."""
         phases = {spool.phase for spool in self._spools()}
         return next((one for one in (Phase.STUCK, Phase.CLOSING) if one in phases), Phase.OPEN)
 

@@ -1,6 +1,6 @@
 """Small file operations of the spool: private modes, whole writes, durable directory entries.
 
-Raises OSError as it comes; the callers say what it means.
+Raises OSError unchanged. The callers translate it.
 """
 
 from __future__ import annotations

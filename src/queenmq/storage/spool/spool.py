@@ -1,4 +1,4 @@
-"""The spool as the event loop sees it: nothing here blocks, disk work is done in two threads.
+"""The spool for the event loop: nothing here blocks, because two threads do the disk work.
 
 Appends are committed in groups. While one group is being written and synced, the appends that
 arrive wait, and then go to disk together: one write and one sync for all of them. A lone append
@@ -68,7 +68,7 @@ class Spool:
         self._is_open = True
 
     async def close(self) -> None:
-        """Write what was appended, then let go of files and locks. Closing twice is fine."""
+        """Write all appended records, then release files and locks. Closing twice is fine."""
         if self._is_open:
             self._is_open = False
             # Goes on when the caller is cancelled, or the locks would be held for ever.
@@ -84,9 +84,10 @@ class Spool:
     # Appending.
 
     async def append(self, body: bytes) -> None:
-        """Return when the body is on disk, behind everything that was appended before.
+        """Append a body. Returns when it is on disk, behind everything appended before.
 
-        Raises SpoolFull or SpoolFailed. Who stops waiting will not know whether it was written.
+        Raises SpoolFull or SpoolFailed. If the caller stops waiting, the body may or may not be
+        written.
         """
         if len(body) > BODY_BYTES_MAX - ENTRY_BYTES_EXTRA:
             raise RequestTooLarge(
@@ -142,7 +143,7 @@ class Spool:
 
     @property
     def pending(self) -> int:
-        """Records that are not drained. 0 means exactly that: nothing durable is undrained."""
+        """Return how many records are not drained. 0 means that nothing durable is undrained."""
         return self._files.state.pending
 
     @property
@@ -151,7 +152,7 @@ class Spool:
 
     @property
     def phase(self) -> Phase:
-        """Return what the draining process last said by `set_phase`."""
+        """Return the phase that the draining process announced last."""
         return self._files.state.phase
 
     def stats(self) -> SpoolStats:

@@ -30,7 +30,7 @@ class AdminStore:
     async def configure_queue(
         self, name: str, namespace: str, task: str, options: Mapping[str, Any]
     ) -> tuple[UUID, UUID]:
-        """Create or reconfigure; the ids of the queue and its Default partition."""
+        """Create or reconfigure a queue. Return the ids of the queue and its Default partition."""
         row = await self._database.fetch_row(
             self._sql["configure_queue"],
             name,
@@ -42,7 +42,7 @@ class AdminStore:
         return row[0], row[1]
 
     async def delete_queue(self, name: str) -> bool:
-        """Remove a queue and all that belongs to it; whether it was there."""
+        """Delete a queue with everything in it. Return whether it existed."""
         return bool(
             await self._database.fetch_value(
                 self._sql["delete_queue"],
@@ -53,8 +53,8 @@ class AdminStore:
         )
 
     async def delete_partition(self, queue: str, partition: str) -> bool:
-        """Remove a partition and all that belongs to it; whether it was there."""
-        # Most of the work, and it holds up this partition only.
+        """Delete a partition with everything in it. Return whether it existed."""
+        # Most of the work, and it only locks this partition.
         if await self.clear_queue(queue, partition) is None:
             return False
         return bool(
@@ -68,7 +68,7 @@ class AdminStore:
         )
 
     async def clear_queue(self, name: str, partition: str | None) -> int | None:
-        """Drop messages; how many, or None when the queue or partition does not exist."""
+        """Delete messages. Return how many, or None if the queue or partition does not exist."""
         removed: int | None = await self._database.fetch_value(
             self._sql["clear_queue"],
             name,
@@ -79,7 +79,7 @@ class AdminStore:
         return removed
 
     async def sweep_lease_partitions(self, *, after: UUID, limit: int) -> UUID | None:
-        """Forget which partitions ended leases covered, in the page after a lease; its last one."""
+        """Remove partitions of ended leases, in the page after a lease. Return its last one."""
         last: UUID | None = await self._database.fetch_value(
             self._sql["sweep_lease_partitions"], after, limit, priority=OperationType.BACKGROUND
         )
@@ -87,6 +87,7 @@ class AdminStore:
 
     async def sweep_staged(self, *, older_than_s: int, limit: int) -> int:
         """Remove rows that Spark staged and never published, and commits that no job asks for.
+
         Return how many rows.
         """
         await self._database.fetch(
@@ -102,21 +103,21 @@ class AdminStore:
         return removed
 
     async def sweep_transactions(self, *, older_than_s: int, limit: int) -> int:
-        """Forget transactions that were committed long ago; rows."""
+        """Remove transactions that were committed long ago. Return how many."""
         removed: int = await self._database.fetch_value(
             self._sql["sweep_transactions"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
         return removed
 
     async def sweep_push_keys(self, *, older_than_s: int, limit: int) -> int:
-        """Forget idempotency keys of pushes that were made long ago; rows."""
+        """Remove old idempotency keys of pushes. Return how many."""
         removed: int = await self._database.fetch_value(
             self._sql["sweep_push_keys"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
         return removed
 
     async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int:
-        """Remove history that is too old, or of queues that are gone; rows."""
+        """Remove history that is too old or of deleted queues. Return how many rows."""
         removed: int = await self._database.fetch_value(
             self._sql["sweep_ack_history"], older_than_s, limit, priority=OperationType.BACKGROUND
         )

@@ -1,4 +1,4 @@
-"""Dead letters as operators see them: listed, pushed again, forgotten."""
+"""Dead letters for operators: list, push again, delete."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from queenmq.storage.stores.outcomes import decode_item
 
 
 class DeadLetterFilter(NamedTuple):
-    """Which dead letters; None means all."""
+    """Selects dead letters. None means all."""
 
     queue: str | None = None
     consumer_group: str | None = None
     partition: str | None = None
     start: datetime | None = None
     end: datetime | None = None
-    #: What the error begins with.
+    #: The start of the error text.
     error: str | None = None
 
 
@@ -71,8 +71,9 @@ class Purge(NamedTuple):
 
 
 class DeadLetterStore:
-    """Dead letters in the database. Lists can wait. Changes are urgent, because an operator
-    waits.
+    """Dead letters in the database.
+
+    Lists can wait. Changes are urgent, because an operator waits.
     """
 
     def __init__(self, database: Database, *, lock_timeout_ms: int) -> None:
@@ -100,7 +101,7 @@ class DeadLetterStore:
         transaction_id: str | None,
         limit: int,
     ) -> list[SealedLetter]:
-        """Return what has to be encrypted anew before these are retried."""
+        """Return the dead letters that must be encrypted again before a retry."""
         rows = await self._database.fetch(
             self._sql["list_sealed_letters"],
             *which,
@@ -121,7 +122,7 @@ class DeadLetterStore:
         queue_max: int,
         resealed: Sequence[ResealedLetter] = (),
     ) -> list[RetriedMessage]:
-        """Push dead letters again, longest dead first, and forget them."""
+        """Push dead letters again, oldest failure first, and delete them."""
         rows = await self._database.fetch(
             self._sql["retry_dead_letters"],
             *which,
@@ -139,7 +140,7 @@ class DeadLetterStore:
         return [RetriedMessage(*row)._replace(outcome=decode_item(row["outcome"])) for row in rows]
 
     async def purge(self, which: DeadLetterFilter, *, limit: int) -> Purge:
-        """Forget dead letters, longest dead first."""
+        """Delete dead letters, oldest failure first."""
         row = await self._database.fetch_row(
             self._sql["purge_dead_letters"], *which, limit, priority=OperationType.SYSTEM_EVENT
         )

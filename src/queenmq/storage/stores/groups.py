@@ -19,7 +19,7 @@ Rows = list[asyncpg.Record]
 
 
 class GroupStore:
-    """Changes are urgent, lists are not: a lost list is asked for again."""
+    """Changes are urgent. Lists are not, because they can be requested again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,7 +28,7 @@ class GroupStore:
     async def seek(
         self, group: str, queue: str, partition: str | None, time: datetime | None
     ) -> list[tuple[UUID, datetime | None]]:
-        """Move cursors to a time, or without one to the end; each with the time it stands at."""
+        """Move cursors to a time, or without one to the end. Return each with its time."""
         rows = await self._database.fetch(
             self._sql["seek_group"],
             group,
@@ -41,7 +41,7 @@ class GroupStore:
         return [(row[0], row[1]) for row in rows]
 
     async def move_cursor(self, group: str, queue: str, partition: str, seq: int) -> int | None:
-        """Make a message the next one of a group; return its seq, None when nothing was moved."""
+        """Make a message the next one of a group. Return its seq, or None if nothing was moved."""
         moved: int | None = await self._database.fetch_value(
             self._sql["move_cursor"],
             group,
@@ -73,7 +73,7 @@ class GroupStore:
         return [row[0] for row in rows]
 
     async def delete(self, group: str, queue: str, *, deletes_start: bool) -> int:
-        """Forget a group on one queue; how many cursors it had."""
+        """Delete a group on one queue. Return how many cursors it had."""
         removed: int = await self._database.fetch_value(
             self._sql["delete_group"],
             group,
@@ -85,7 +85,7 @@ class GroupStore:
         return removed
 
     async def set_start(self, group: str, time: datetime) -> int:
-        """Change the remembered starts of a group; how many there were."""
+        """Change the stored starts of a group. Return how many there were."""
         changed: int = await self._database.fetch_value(
             self._sql["set_group_start"], group, time, priority=OperationType.SYSTEM_EVENT
         )
@@ -128,7 +128,7 @@ class GroupStore:
     async def show_queue(
         self, name: str, *, has_partitions: bool
     ) -> tuple[asyncpg.Record, Rows] | None:
-        """Return a queue and its partitions or one row with their sum; None if there is none."""
+        """Return a queue with its partitions or their sum, or None if there is none."""
         queues = await self._list("show_queue", name)
         if not queues:
             return None

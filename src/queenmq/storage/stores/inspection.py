@@ -1,4 +1,4 @@
-"""Single messages as operators see and remove them, and the facts behind a diagnosis."""
+"""Single messages for operators, and the facts behind a diagnosis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queenmq.engine.load.pressure import OperationType
 from queenmq.storage.connection.database import Database
 from queenmq.storage.sql_files import load_queries
 
-#: Messages that a list over several partitions looks at; a queue of any size costs no more.
+#: Messages that a list over several partitions scans, whatever the size of the queue.
 SCAN_MAX = 20_000
 #: Partitions that a diagnosis describes.
 _DETAILS = 10
@@ -23,7 +23,7 @@ _facts = msgspec.json.Decoder(QueueFacts)
 
 
 class MessageFilter(NamedTuple):
-    """Which messages; None means all. A partition needs its queue."""
+    """Selects messages. None means all. A partition needs its queue."""
 
     queue: str | None
     namespace: str | None
@@ -67,9 +67,7 @@ class InspectionStore:
         return [row for row in rows if row["id"] is not None], rows[0]["is_cut"]
 
     async def show_message(self, partition_id: UUID, transaction_id: str) -> asyncpg.Record | None:
-        """Return one message with its payload and the view of each group, or None when there is
-        none.
-        """
+        """Return a message with its payload and its state in each group, or None."""
         rows = await self._database.fetch(
             self._sql["show_message"],
             partition_id,
@@ -79,7 +77,7 @@ class InspectionStore:
         return rows[0] if rows else None
 
     async def delete_message(self, partition_id: UUID, transaction_id: str) -> str | None:
-        """Remove a message and its dead letters; its queue, None when there was none."""
+        """Remove a message and its dead letters. Return its queue, or None if there was none."""
         queue: str | None = await self._database.fetch_value(
             self._sql["delete_message"],
             partition_id,

@@ -67,8 +67,9 @@ class PostgresOperationStore:
         return WaitingOperations(*row)
 
     async def decide(self, operation_id: UUID, action: str) -> str | None:
-        """Retry or discard an operation, if its status allows that; the status before, None when
-        there is no such operation.
+        """Retry or discard an operation, if its status allows it.
+
+        Return its previous status, or None if there is no such operation.
         """
         status: str | None = await self._database.fetch_value(
             self._sql["settle_operation"], operation_id, action, priority=OperationType.SYSTEM_EVENT
@@ -76,7 +77,7 @@ class PostgresOperationStore:
         return status
 
     async def retry_failed(self, *, limit: int) -> int:
-        """Let failed operations run again, oldest first. Return how many."""
+        """Retry failed operations, oldest first. Return how many."""
         rows = await self._database.fetch(
             self._sql["failed_operations"], limit, priority=OperationType.SYSTEM_EVENT
         )
@@ -117,7 +118,7 @@ class PostgresOperationStore:
         return [dict(row) for row in rows], total
 
     async def sweep(self, *, older_than_s: int, limit: int) -> int:
-        """Remove what was completed long ago. Return how many."""
+        """Remove operations that were completed long ago. Return how many."""
         status: int = await self._database.fetch_value(
             self._sql["sweep_operations"], older_than_s, limit, priority=OperationType.BACKGROUND
         )

@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 
 class ResultFilter(NamedTuple):
-    """Which rows; None means all."""
+    """Selects rows. None means all."""
 
     queue: str | None
     consumer_group: str | None
@@ -51,7 +51,7 @@ class PipelineStore:
         return await self._rows("list_runs", limit, offset)
 
     async def find_run(self, run_id: UUID | None) -> Row | None:
-        """Return a run, or the newest, or None when it is not there."""
+        """Return a run, by default the newest, or None."""
         rows = await self._rows("find_run", run_id)
         return rows[0] if rows else None
 

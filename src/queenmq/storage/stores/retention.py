@@ -1,4 +1,4 @@
-"""Retention over PostgreSQL: what goes, and what has gone."""
+"""Retention over PostgreSQL: removes messages, and lists removals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions and cursors one by one, as operators see and steer them."""
+"""Single partitions and cursors for operators."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _PREVIEW_TIMEOUT_S = 60.0
 
 
 class SeekTarget(NamedTuple):
-    """Where a seek leads: to a time, to a message, or with neither to the end."""
+    """The target of a seek: a time, a message, or the end if neither is given."""
 
     time: datetime | None = None
     seq: int | None = None
 
 
 class SteeringStore:
-    """Reads can wait; changes are urgent, since an operator waits for them."""
+    """Reads can wait. Changes are urgent, because an operator waits for them."""
 
     def __init__(self, database: Database, *, lock_timeout_ms: int) -> None:
         self._database = database
@@ -40,7 +40,7 @@ class SteeringStore:
     async def show_partition(
         self, queue: str, partition: str
     ) -> tuple[asyncpg.Record, list[asyncpg.Record]] | None:
-        """Return a partition and the cursors of its groups; None when there is none."""
+        """Return a partition and the cursors of its groups, or None."""
         found = await self._fetch("show_partition", queue, partition)
         if not found:
             return None
@@ -66,7 +66,7 @@ class SteeringStore:
     async def preview_seek(
         self, group: str, queue: str, partition: str | None, target: SeekTarget
     ) -> asyncpg.Record:
-        """Count what a seek would bring again and skip, without changing anything."""
+        """Count the messages that a seek would redeliver or skip, without changing anything."""
         rows = await self._database.fetch(
             self._sql["preview_seek"],
             group,
@@ -80,7 +80,7 @@ class SteeringStore:
         return rows[0]
 
     async def end_lease(self, group: str, queue: str, partition: str) -> datetime | None:
-        """End a live lease; return when it would have ended, None when there was none."""
+        """End a live lease. Return when it would have expired, or None if there was none."""
         ended: datetime | None = await self._database.fetch_value(
             self._sql["end_lease"],
             group,

@@ -40,7 +40,7 @@ class StreamStore:
         reset: bool,
         keeps_source: bool,
     ) -> Registration:
-        """Register a query or resume it; one with another configuration is left as it is.
+        """Register a query or resume it. One with another configuration is not changed.
 
         With `keeps_source` so is one that reads another queue.
         """
@@ -57,7 +57,7 @@ class StreamStore:
         return Registration(*row)
 
     async def delete_query(self, name: str) -> tuple[str, Sequence[str]] | None:
-        """Remove a query with its state; its source queue and groups, or None if unknown."""
+        """Delete a query with its state. Return its source queue and groups, or None if unknown."""
         rows = await self._database.fetch(
             self._sql["delete_query"], name, priority=OperationType.BACKGROUND
         )

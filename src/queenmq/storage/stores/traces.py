@@ -21,7 +21,7 @@ PAYLOAD_SHOWN_MAX = 64 * 1024
 
 
 class Trace(NamedTuple):
-    """One thing to record."""
+    """A trace to record."""
 
     partition_id: UUID
     transaction_id: str
@@ -32,14 +32,14 @@ class Trace(NamedTuple):
 
 
 class TraceStore:
-    """Traces are a help to people: never urgent."""
+    """Traces are never urgent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sql = load_queries("traces")
 
     async def add(self, trace: Trace) -> UUID | None:
-        """Record, or None when the message does not exist."""
+        """Record a trace. Return None if the message does not exist."""
         trace_id: UUID | None = await self._database.fetch_value(
             self._sql["add_trace"], *trace, priority=OperationType.BACKGROUND
         )
@@ -89,7 +89,7 @@ class TraceStore:
         return rows, total
 
     async def sweep_traces(self, *, older_than_s: int, limit: int) -> int:
-        """Remove old traces, and notes of removed messages that mean nothing any more; traces."""
+        """Remove old traces, and notes about removed messages. Return the number of traces."""
         await self._database.fetch(
             self._sql["sweep_removed_messages"], limit, priority=OperationType.BACKGROUND
         )

@@ -25,7 +25,7 @@ class AuditEntry(NamedTuple):
 
 
 class AuditFilter(NamedTuple):
-    """Which entries. An action may be its first word: `queue` for `queue.delete`."""
+    """Selects entries. An action may be its first word: `queue` for `queue.delete`."""
 
     start: datetime
     end: datetime
@@ -34,7 +34,7 @@ class AuditFilter(NamedTuple):
 
 
 class AuditStore:
-    """Rows come one by one and go by age."""
+    """Adds entries one by one and removes them by age."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,7 +54,7 @@ class AuditStore:
         return [dict(row) for row in rows]
 
     async def sweep_audit(self, *, older_than_s: int, limit: int) -> int:
-        """Remove old entries; rows."""
+        """Remove old entries. Return how many."""
         removed: int = await self._database.fetch_value(
             self._sql["sweep_audit"], older_than_s, limit, priority=OperationType.BACKGROUND
         )

@@ -1,4 +1,4 @@
-"""Which queue an id belongs to, for tokens that are limited to some queues."""
+"""Finds the queue of an id, for tokens that are limited to some queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENTRIES_MAX = 50_000
 
 
 class OwnerStore:
-    """Remembers partitions: an id belongs to one queue for ever, and is not given out again."""
+    """Remembers partitions, because an id belongs to one queue for ever."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

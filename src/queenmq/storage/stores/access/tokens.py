@@ -13,7 +13,7 @@ from queenmq.engine.load.pressure import OperationType
 from queenmq.storage.connection.database import Database
 from queenmq.storage.sql_files import load_queries
 
-#: Tokens that ended are listed for so long.
+#: How long ended tokens are listed.
 _KEEP_S = 30 * 86_400
 
 
@@ -34,21 +34,21 @@ class NewToken(NamedTuple):
 
 
 class TokenStore:
-    """A request waits for a look-up, so it goes before everything that can wait."""
+    """Stores tokens. Requests wait for these queries, so they go first."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sql = load_queries("access/tokens")
 
     async def create(self, token: NewToken) -> Mapping[str, Any]:
-        """Store a token; the row without its hash."""
+        """Store a token. Return the row without its hash."""
         row = await self._database.fetch_row(
             self._sql["create_token"], *token, priority=OperationType.SYSTEM_EVENT
         )
         return dict(row)
 
     async def find(self, token_hash: bytes) -> StoredToken | None:
-        """Return a token that is good, or None for every other."""
+        """Return a valid token, or None."""
         rows = await self._database.fetch(
             self._sql["find_token"], token_hash, priority=OperationType.SYSTEM_EVENT
         )
@@ -67,7 +67,7 @@ class TokenStore:
         return {row[0] for row in rows}
 
     async def note_use(self, ids: Collection[str]) -> None:
-        """Note that these were used just now."""
+        """Record that these were used just now."""
         await self._database.fetch(
             self._sql["note_use"], list(ids), priority=OperationType.BACKGROUND
         )
@@ -84,14 +84,14 @@ class TokenStore:
         return [dict(row) for row in rows]
 
     async def revoke(self, token_id: UUID) -> str | None:
-        """End a token; its name, None when there is none."""
+        """Revoke a token. Return its name, or None if there is none."""
         rows = await self._database.fetch(
             self._sql["revoke_token"], token_id, priority=OperationType.SYSTEM_EVENT
         )
         return rows[0][0] if rows else None
 
     async def sweep_tokens(self, *, limit: int) -> int:
-        """Remove sessions that are over and tokens that ended long ago; rows."""
+        """Remove ended sessions and tokens that ended long ago. Return how many."""
         removed: int = await self._database.fetch_value(
             self._sql["sweep_tokens"], _KEEP_S, limit, priority=OperationType.BACKGROUND
         )

@@ -1,4 +1,4 @@
-"""The history of what brokers did: written once a minute, rolled up, read by span."""
+"""The history of brokers: written once a minute, rolled up, read by span."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HistoryStore:
         writer: UUID,
         number: int,
     ) -> None:
-        """Write the minute of a worker. One that was written with this number is not again."""
+        """Write the minute of a worker. A repeated number changes nothing."""
         await self._database.fetch(
             self._sql["record_minute"],
             json.dumps(list(queues)),
@@ -62,16 +62,16 @@ class HistoryStore:
         )
 
     async def claim_pass(self, pause_s: float) -> bool:
-        """Return whether it is ours to roll up; not if another broker has within that time."""
+        """Claim the roll-up. Return False if another broker made one within that time."""
         return bool(await self._fetch("claim_history", pause_s))
 
     async def roll_up(self, *, hours: int) -> None:
-        """Add the minutes of the last hours up."""
+        """Roll up the minutes of the last hours."""
         await self._fetch("roll_up_queues", hours)
         await self._fetch("roll_up_workers", hours)
 
     async def sweep(self, step_minutes: int, *, older_than_s: int, limit: int) -> int:
-        """Forget old rows of a kind, so many at most; how many went."""
+        """Remove at most this many old rows of a kind. Return how many."""
         (row,) = await self._fetch("sweep_history", step_minutes, older_than_s, limit)
         return int(row[0])
 

@@ -1,4 +1,4 @@
-"""Counts of queues for dashboards: nothing here is stored, all of it is computed when asked."""
+"""Counts of queues for dashboards, computed on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = list[asyncpg.Record]
 
 
 class QueueScope(NamedTuple):
-    """Which queues: the one of a name, or those of a namespace and a task; None means any."""
+    """Selects queues by name, or by namespace and task. None means any."""
 
     queue: str | None = None
     namespace: str | None = None

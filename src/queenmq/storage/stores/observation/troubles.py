@@ -1,4 +1,4 @@
-"""What is wrong all over, as far as the database knows."""
+"""Finds problems of all queues in the database."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TroubleStore:
         return await self._database.fetch(query, *args, priority=OperationType.ANALYTICS)
 
     async def late_groups(self) -> list[LateGroup]:
-        """Return groups that leave messages lying, the latest first."""
+        """Return groups that leave messages waiting, the latest first."""
         rows = await self._fetch(self._sql["late_groups"], _LATE_S, _GROUPS_MAX)
         return [
             LateGroup(
