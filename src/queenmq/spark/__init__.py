@@ -3,9 +3,9 @@
     spark = queenmq.spark.session()
     spark.read.format("queen").option("url", url).option("queue", "orders").load()
 
-Needs the extra `queenmq[spark]`. The broker imports nothing of it. This package reads PostgreSQL by
-its own SQL files and knows neither the broker's engine nor its storage; it is the only one that
-imports pyspark, and only when something is really asked of Spark.
+It needs the extra `queenmq[spark]`, and the broker imports nothing of it. This package reads
+PostgreSQL with its own SQL files and knows neither the broker's engine nor its storage. It is the
+only one that imports pyspark, and only when Spark is needed.
 """
 
 from __future__ import annotations

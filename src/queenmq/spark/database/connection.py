@@ -1,8 +1,8 @@
 """Owns the connections to PostgreSQL, through ADBC, and turns their errors into one sentence.
 
 Every statement is a transaction of its own (autocommit), so that none is left open and no snapshot
-outlives its statement. Results are taken in whole before anybody works
-with them: a slow consumer must not hold a snapshot, which would keep vacuum from its work.
+outlives its statement. Results are fetched completely before they are processed, because a slow
+consumer must not hold a snapshot, which would block vacuum.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import pyarrow as pa
 from queenmq.errors import QueenError, StorageRejected, StorageUnavailable
 from queenmq.spark.database.sql_text import Sql
 
-#: What a URL gets that does not say otherwise.
+#: Defaults for parameters that a URL leaves out.
 _DEFAULTS = {"application_name": "queen-spark", "connect_timeout": "10"}
-#: Databases that one process remembers: more than a worker of Spark has to do with at a time.
+#: Databases that one process remembers: more than a worker of Spark uses at a time.
 _DATABASES_MAX = 8
 _NO_PRIVILEGE = "42501"
 _NOT_THERE = ("3F000", "42P01", "42703", "42883")
@@ -57,7 +57,7 @@ class Database:
             return cursor.fetch_arrow_table()
 
     def rows(self, statement: Sql, parameter: object = None) -> list[dict[str, Any]]:
-        """Return the few rows of a look-up; the parameter travels as JSON."""
+        """Return the few rows of a look-up. The parameter is passed as JSON."""
         with _translate_errors(self._place), self._connection.cursor() as cursor:
             cursor.execute(str(statement), None if parameter is None else (_json(parameter),))
             found: list[dict[str, Any]] = cursor.fetch_arrow_table().to_pylist()
@@ -74,7 +74,7 @@ class Database:
 
 
 class _Kept:
-    """In the place of a driver's database that its connections are not to close."""
+    """Stands in for a driver's database that its connections must not close."""
 
     def close(self) -> None:
         """Keep the connection open, because the next read needs it."""
@@ -83,8 +83,8 @@ class _Kept:
 def connect(url: str) -> Any:
     """Return a connection that commits each statement by itself.
 
-    The driver looks the types of a database up before its first connection, which takes longer
-    than all the rest, and a worker of Spark runs many tasks: that is done once in a process.
+    Before its first connection the driver loads the types of the database, which takes longer than
+    everything else. A worker of Spark runs many tasks, so this is done once per process.
     """
     database = _database(with_defaults(url), os.getpid())
     opened = adbc_driver_manager.AdbcConnection(database)
@@ -103,7 +103,7 @@ def _json(parameter: object) -> str:
 
 
 def with_defaults(url: str) -> str:
-    """Return the URL with our name and a bound on connecting, where it does not say otherwise."""
+    """Return the URL with an application name and a connect timeout, unless it has them."""
     given = {name for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)}
     missing = [f"{name}={quote(value)}" for name, value in _DEFAULTS.items() if name not in given]
     if not missing:
@@ -145,7 +145,7 @@ def _sentence(error: adbc_driver_manager.Error, place: str) -> QueenError:
 
 
 def _reason(text: str) -> str:
-    """Return the part of a driver's text that says why, without the statement."""
+    """Return the reason in a driver's error text, without the statement."""
     text = text.partition("\nQuery was:")[0]
     for mark in ("FATAL:", "ERROR:", "failed:", "Failed to connect:"):
         if mark in text:

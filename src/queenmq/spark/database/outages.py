@@ -1,4 +1,4 @@
-"""Waits for a database that was there and is away, as long as the user allows."""
+"""Waits for a database that went away, as long as the user allows."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class Outages:
 
     @property
     def text(self) -> str | None:
-        """Return what is going on, for those who watch. None means: the database is there."""
+        """Return a description of the outage, or None while the database answers."""
         if self._since_ms is None:
             return None
         return f"PostgreSQL, away for {self._lasted_s():.0f} s: {self._reason}"
 
     def begin(self, error: StorageUnavailable) -> float:
-        """Return how long to wait before the next try, because the database is away. Raise if it
-        was away too long.
+        """Return how long to wait before the next try, because the database is away.
+
+        Raise if it was away too long.
         """
         if self._since_ms is None:
             self._since_ms = self._clock_ms()
@@ -77,7 +78,7 @@ def insist(
     bound_s: float,
     on: type[StorageUnavailable] = StorageUnavailable,
 ) -> Answer:
-    """Do something that may be repeated, again and again while it fails like this."""
+    """Run a repeatable action, with retries while it fails with this kind of error."""
     outages, pause = Outages(bound_s), threading.Event()
     while True:
         try:

@@ -1,7 +1,7 @@
 """Loads the SQL of the data source, which lives in `sql/*.sql`, and fills in its values.
 
-A statement is a COPY to the driver, and COPY takes no parameters: values stand in the text. Only
-values that cannot hold a quote are let in; names travel as parameters of look-ups instead.
+The driver runs a statement as COPY, which takes no parameters, so values are part of the text. Only
+values that cannot contain a quote are allowed. Names are passed as parameters of look-ups instead.
 """
 
 from __future__ import annotations

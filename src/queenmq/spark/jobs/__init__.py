@@ -1,3 +1,3 @@
-"""The jobs of `queen pipeline`: each can say what it would do, do it, and do it again."""
+"""The jobs of `queen pipeline`. Each can plan, run, and be repeated safely."""
 
 from __future__ import annotations

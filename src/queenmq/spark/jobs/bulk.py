@@ -1,8 +1,8 @@
 """Writes many rows to queues in batches of bounded size, in one order, each batch once.
 
 The rows are put into one order and cut into batches along it. A batch is named by a digest of its
-rows: one with the same rows was written before, by a run that was killed or by one that ended, and
-is passed over. So a run that is repeated adds nothing, and one that is resumed adds the rest.
+rows: if a batch with this name exists, an earlier run has written it, and it is skipped. So a
+repeated run adds nothing, and a resumed one adds the rest.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Written:
 
     batches: int
     messages: int
-    #: Written by a run before.
+    #: Written by an earlier run.
     messages_before: int
     #: Not written yet, because a stop was requested.
     messages_left: int
@@ -195,8 +195,8 @@ def write(
     *,
     rate: float | None = None,
 ) -> Written:
-    """Write what was not written before, each batch in a transaction of its own, until all is
-    done or a stop is requested.
+    """Write the missing batches, each in its own transaction, until all are done or a stop is
+    requested.
     """
     before = written_before(options["url"], batches.all)
     skipped = sum(batch.rows for batch in batches.all if batch.name in before)

@@ -1,4 +1,4 @@
-"""Pure: which queues a job is about, by the options of the source."""
+"""The queues of a job, in terms of the source's options. Pure."""
 
 from __future__ import annotations
 

@@ -31,17 +31,17 @@ class Summary:
 
 
 class Progress(Protocol):
-    """Told how far a job is; whether anybody watches is not the job's business."""
+    """Receives the progress of a job."""
 
     def report(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        """Report what is being done, and how much of it is done if that can be counted."""
+        """Report the current step, and its progress if it can be counted."""
 
 
 class Silent:
     """Discards progress reports."""
 
     def report(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        """Report what is being done, and how much of it is done if that can be counted."""
+        """Report the current step, and its progress if it can be counted."""
 
 
 class Job(Protocol):
@@ -51,4 +51,4 @@ class Job(Protocol):
         """Return what `run` would do. Reads only."""
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
-        """Do it. Killed at any point and run again, it has done it once."""
+        """Run the job. It may be killed at any point and repeated without duplicates."""

@@ -1,4 +1,4 @@
-"""Pure: lengths of time and ranges of it as people write them, and their cut into buckets."""
+"""Parses durations and time ranges, and divides them into buckets. Pure."""
 
 from __future__ import annotations
 

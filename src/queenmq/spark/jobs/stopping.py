@@ -1,4 +1,4 @@
-"""Being asked to stop, between two pieces of work instead of in the middle of one."""
+"""Turns signals into a stop between two batches instead of in the middle of one."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: Between two looks at a running stream.
+#: Time between two checks of a running stream.
 LOOK_S = 0.5
 #: How long a batch may go on after a stop was requested.
 _GRACE_S = 30
@@ -217,7 +217,7 @@ def _schema(frame: DataFrame) -> Table:
 
 
 def _end(running: StreamingQuery) -> None:
-    """Let the batch that runs come to its end; what is broken off is done again next time."""
+    """Let the current batch finish. An interrupted one is repeated next time."""
     pause, before = threading.Event(), _last_batch(running)
     for _ in range(int(_GRACE_S / LOOK_S)):
         is_idle = not running.isActive or not running.status["isTriggerActive"]

@@ -1,7 +1,7 @@
-"""Makes few large files of many small ones, queue by queue and day by day.
+"""Merges small files into large ones, queue by queue and day by day.
 
-Not by delta-rs, which would drop the variant: Spark writes the rows anew, they are compared with
-the old ones, and one commit replaces the files. Readers see the old or the new ones.
+delta-rs would drop the variant. So Spark rewrites the rows, they are compared with the old ones,
+and one commit replaces the files. Readers see the old or the new ones.
 """
 
 from __future__ import annotations

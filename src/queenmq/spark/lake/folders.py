@@ -1,7 +1,7 @@
-"""Pure: the folders of a queue's files.
+"""Names the folders of a queue's files. Pure.
 
 The log has the queue of each file, so folders mean nothing to readers that follow the protocol.
-Some take values from folders all the same. For them folders are called `queue=<name>/day=<day>`,
+Some readers take values from folders anyway. For them folders are called `queue=<name>/day=<day>`,
 with the name percent-encoded as delta-rs does it.
 """
 

@@ -1,4 +1,4 @@
-"""Pure: where things lie in a lake, and the columns of its messages."""
+"""The layout of a lake and the columns of its messages. Pure."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class DataFile:
 def app_id(queue_id: UUID) -> str:
     """Return the name under which the log keeps how far a queue was archived.
 
-    A queue that is deleted and made again has another id, and begins anew.
+    A queue that is deleted and created again has another id and starts over.
     """
     return f"queen-archive/{queue_id}"
 

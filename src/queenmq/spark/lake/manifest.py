@@ -1,7 +1,7 @@
 """The manifest: what was archived when, per partition and commit, as it was verified.
 
-A Delta table of its own. Rows are added once per queue and end of range, whatever is killed: the
-log of the manifest keeps positions like that of the messages.
+A Delta table of its own. Rows are added once per queue and end of range, even after a crash,
+because the log of the manifest keeps positions like that of the messages.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ from queenmq.spark.source.history import HistoryChanged, Noted, note
 def check_origin(
     database: Database, table: MessageTable, *, continues: str | None = None, xid: int | None = None
 ) -> Noted:
-    """Fail if it is not, or was restored since; note a new mark if there is a position to note.
+    """Fail if the database is another one or was restored.
+
+    Record a new mark if there is a position.
 
     `continues` is a database whose history goes on in this one, as the user knows.
     """
@@ -26,7 +28,7 @@ def check_origin(
 
 
 def _problem(table: MessageTable, noted: Noted, continues: str | None) -> str | None:
-    """Return what speaks against the database, if anything. Old lakes do not know theirs."""
+    """Return why the database does not match, or None. Old lakes do not record theirs."""
     if table.origin is None:
         return None
     allowed = {number_of(name) for name in (noted.database, continues) if name}

@@ -1,4 +1,4 @@
-"""Pure: what Delta's log says of the columns of a file, so that readers can pass over it.
+"""Computes the column statistics of a file for Delta's log, so that readers can skip it. Pure.
 
 delta-rs takes a column without bounds for one without values, and then finds no row by it. So every
 column has its bounds, unless it is NULL in all rows.

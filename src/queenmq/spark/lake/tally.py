@@ -1,4 +1,4 @@
-"""Pure: count, seq range and checksum of some messages of one partition.
+"""Count, seq range and checksum of some messages of one partition. Pure.
 
 The checksum of a message is the first 60 bits of the MD5 of its fields; that of several is the sum,
 so order does not matter and parts add up. PostgreSQL computes it over live rows (`checksums` in

@@ -1,4 +1,4 @@
-"""The upkeep of a lake by delta-rs alone: what is in it, fewer files, no old files. No Spark.
+"""Maintains a lake with delta-rs alone, without Spark: describe, optimize, vacuum, verify.
 
 All of it may run beside an archive. Commits of both sides are repeated on top of each other's, and
 files that a running job or a reader of the last hours may need are not removed.
@@ -32,7 +32,7 @@ _ORDER = ("partition_id", "seq")
 
 
 def describe(lake: Lake, version: int | None = None) -> Summary:
-    """Return what is in a lake, by its log."""
+    """Describe a lake by its log."""
     table = open_table(lake, version)
     files = table.files()
     figures = {
@@ -78,7 +78,7 @@ def _queue(name: str, files: list[DataFile]) -> tuple[Any, ...]:
 
 
 def optimize(lake: Lake, *, is_dry: bool = False, z_order: bool = False) -> Summary:
-    """Make few large files of many small ones; files of release 0.1.0 are always rewritten."""
+    """Merge small files into large ones. Files of release 0.1.0 are always rewritten."""
     table = open_table(lake)
     skipped = sorted({file.queue for file in table.files() if not _can_rewrite(file)})
     figures: dict[str, Any] = {"lake": lake.location, "files before": len(table.files())}

@@ -1,4 +1,4 @@
-"""Compares what a lake holds with its manifest, by delta-rs alone: no Spark, no database."""
+"""Compares a lake with its manifest, with delta-rs alone: no Spark, no database."""
 
 from __future__ import annotations
 

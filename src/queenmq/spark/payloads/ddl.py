@@ -1,4 +1,4 @@
-"""Pure: reads a schema in Spark's words, `order_id BIGINT NOT NULL, total DECIMAL(10,2)`.
+"""Parses a Spark schema like `order_id BIGINT NOT NULL, total DECIMAL(10,2)`. Pure.
 
 Spark's own parser is in Java, and the process that plans a read of a Python source has none.
 """
@@ -52,7 +52,7 @@ _TYPES: dict[str, DataType] = {
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _PRECISION_MAX = 38
-#: Deeper ones are slips of the pen.
+#: Deeper nesting is taken for a mistake.
 _DEPTH_MAX = 20
 
 

@@ -1,4 +1,4 @@
-"""Pure: fits JSON texts to the fields of a schema, exactly or not at all.
+"""Converts JSON texts to the fields of a schema, exactly or not at all. Pure.
 
 A value is taken only if nothing of it is lost: no text becomes a number, no number is rounded to
 fit, none overflows. The first value that does not fit sets the whole payload aside, with the path

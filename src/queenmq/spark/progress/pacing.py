@@ -1,4 +1,4 @@
-"""Pure: whether a stream waits until a batch is worth its while."""
+"""Decides whether a stream waits for a larger batch. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Pace:
 
     @property
     def is_set(self) -> bool:
-        """Tell whether there is anything to count."""
+        """Return whether there is anything to count."""
         return self.messages_min is not None
 
     def waits(self, messages: int, now_ms: float) -> bool:
-        """Tell whether so many messages wait for more; if not, a batch begins now."""
+        """Return whether this many messages wait for more. If not, a batch begins now."""
         is_due = now_ms - self._last_ms >= self.delay_ms
         if messages < (self.messages_min or 0) and not is_due:
             return True

@@ -1,4 +1,4 @@
-"""Pure: what a chart shows and where it stands on the paper. `templates/charts.html` draws it.
+"""Computes the content and layout of charts. `templates/charts.html` draws them. Pure.
 
 Colours come from the page's style sheet, so that light and dark suit both; lines differ by their
 dashes as well, for readers who cannot tell colours apart. Each chart has its numbers in a table.

@@ -1,4 +1,4 @@
-"""Pure: numbers, sizes, durations and times as people read them, and the ticks of an axis."""
+"""Formats numbers, sizes, durations and times, and computes the ticks of an axis. Pure."""
 
 from __future__ import annotations
 

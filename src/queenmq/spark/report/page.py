@@ -1,4 +1,4 @@
-"""Pure: the report of a run of the analytics job, from its tables."""
+"""Builds the report of a run of the analytics job from its tables. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Turns a failure of Spark into one sentence and the right kind of error.
 
-The kind decides the exit code of a job. Only what may go away by itself is StorageUnavailable.
+The kind decides the exit code of a job. Only failures that may pass by themselves are
+StorageUnavailable.
 """
 
 from __future__ import annotations
@@ -68,9 +69,7 @@ def _kind(error: BaseException, *, is_asked_for: bool) -> type[QueenError]:
 
 
 def reason(text: str) -> str:
-    """Return the line of a long text that says why: ours, else the last cause, else the first
-    line.
-    """
+    """Return the reason in a long text: our error, else the last cause, else the first line."""
     if jar := explain_missing_jar(text):
         return jar
     for pattern in (_OURS, _CAUSE):

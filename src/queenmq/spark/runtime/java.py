@@ -32,7 +32,7 @@ _VERSION_TIMEOUT_S = 60
 
 
 def prepare_environment() -> Path:
-    """Set what Spark's launcher reads from the environment; the home of the Java it will use."""
+    """Set the environment for Spark's launcher. Return the home of the Java it will use."""
     home = find_java_home()
     os.environ["JAVA_HOME"] = str(home)
     # Else Spark's workers run whatever `python3` is first on the path.
@@ -41,8 +41,9 @@ def prepare_environment() -> Path:
 
 
 def stay_on_loopback() -> None:
-    """Bind Spark to loopback. Otherwise the launcher picks an address of the machine and warns
-    about it.
+    """Bind Spark to loopback.
+
+    Otherwise the launcher picks an address of the machine and warns about it.
     """
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 

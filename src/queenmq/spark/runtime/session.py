@@ -24,7 +24,7 @@ NEEDED = {
 _CONNECT = ("grpc", "grpc_status", "zstandard")
 #: For commands: Spark's own bars and warnings would run through theirs.
 CALM = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-#: Starts in half the time, and is slow ever after.
+#: Compile less: the start takes half the time, but later work is slower.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -83,7 +83,7 @@ def _check_connect() -> None:
 
 
 def is_running() -> bool:
-    """Return whether this process has a session already, which `session` would give out again."""
+    """Return whether this process already has a session, which `session` would return."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:

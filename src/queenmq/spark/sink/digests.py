@@ -1,4 +1,4 @@
-"""Pure: a digest of rows that tells whether a batch that is run again is the same batch.
+"""Computes a digest of rows, to compare a repeated batch with the first one. Pure.
 
 Rows may come in another order and split otherwise over tasks, so their hashes are added up. A row
 that has an id of its own counts by that id: what else it holds may differ in the last digit of a

@@ -1,4 +1,4 @@
-"""Pure: the options and columns of a write, checked before anything runs.
+"""Checks the options and columns of a write before anything runs. Pure.
 
 Every message names the option or column, what is wrong with it and what to do.
 """

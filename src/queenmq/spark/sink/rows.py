@@ -1,7 +1,7 @@
 """Turns Arrow batches of a DataFrame into batches of messages to write, and finds bad rows.
 
-A batch is first looked at as a whole. Only when something is wrong with it, its rows are gone
-through one by one, to say which ones and why.
+A batch is first checked as a whole. Only if something is wrong, its rows are checked one by one, to
+name the bad ones and the reasons.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ class SinkStore:
     def stage(self, batch: pa.RecordBatch, *, is_retry: bool = False) -> None:
         """Add rows to a stage; a retry may find them there.
 
-        A transaction of its own: one that stays open as long as the task would hold back everybody
-        who reads up to the oldest open one.
+        It is a transaction of its own. One that stays open as long as the task would hold back all
+        readers up to the oldest open transaction.
         """
         with _translate_errors("rows could not be staged"), self._connection.cursor() as cursor:
             try:
@@ -139,8 +139,9 @@ class Stager:
 
     @property
     def store(self) -> SinkStore:
-        """Return the store. It opens with the first row, because most tasks of a small batch have
-        none.
+        """Return the store.
+
+        It opens with the first row, because most tasks of a small batch have none.
         """
         if self._store is None:
             self._open = contextlib.ExitStack()
@@ -180,7 +181,7 @@ def publish(
     *,
     retry_s: float = 0,
 ) -> Published:
-    """Publish a batch; what passes by itself is tried again. `digest` None: not compared."""
+    """Publish a batch, with retries of temporary errors. `digest` None: not compared."""
     attempt = partial(_publish, url, query_id, batch_id, stages, digest)
     return insist(attempt, retry_s, on=DatabaseAway)
 

@@ -1,9 +1,9 @@
-"""Pure: the option `where`, conditions that are part of a frame and that the database applies.
+"""Parses the option `where`: conditions of a frame that the database applies. Pure.
 
 Spark 4.3 can hand filters to a Python source, but keeps one plan for all scans of a frame, that of
-the filters it handed over last. A frame that is used twice then misses rows without a word, and a
-scan without a filter is not announced at all, so no source can make that right. An option belongs
-to the frame itself: all its scans have the same conditions.
+the filters it handed over last. A frame that is used twice then silently misses rows, and a scan
+without a filter is not announced at all, so no source can correct that. An option belongs to the
+frame itself: all its scans have the same conditions.
 """
 
 from __future__ import annotations

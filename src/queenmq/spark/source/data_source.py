@@ -1,4 +1,4 @@
-"""The data source `queen`: which part of it does what Spark asks for."""
+"""The data source `queen`: connects Spark's calls to readers and writers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pure: which filters the database can apply, and the selection they leave.
+"""Decides which filters the database can apply, and the resulting selection. Pure.
 
 A filter that is taken over has to mean in PostgreSQL exactly what it means in Spark: Spark does not
-look at its rows again. Whatever might differ is not taken.
+check the rows again. Filters that might differ are not taken over.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Tells whether a database still has the history in which a position was taken.
+"""Checks whether a database still has the history in which a position was taken.
 
 Positions are transaction numbers, and a database that was restored from an older copy gives numbers
 out again. So a reader that keeps a position outside of the database, a stream in its checkpoint or
-an archive in its lake, first notes a mark in it. A mark that is found again proves that everything
-before it is there, whatever was restored or promoted; one that is not proves the opposite. A dump
-brings the marks along but not the numbering, so the server and database are remembered too.
+an archive in its lake, first notes a mark in it. If the mark is found later, everything before it
+is there, whatever was restored or promoted. If not, it is not. A dump brings the marks along but
+not the numbering, so the server and database are remembered too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lets a stream that has nothing to read wait inside the database, in one statement a second.
 
-A look at everything that a stream has to know takes several statements. Where the last one found
-nothing, the next is made when messages have come, or after some seconds for all the rest: warnings,
-the lag of the consumer group, queues that were deleted.
+A full poll takes several statements. After one that found nothing, the next runs when messages have
+arrived, or after some seconds for everything else: warnings, the lag of the consumer group, deleted
+queues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pure: options that people know from elsewhere, and what to write here."""
+"""Explains options of the Kafka source and of earlier releases. Pure."""
 
 from __future__ import annotations
 

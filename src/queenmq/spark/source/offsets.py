@@ -1,4 +1,4 @@
-"""Pure: positions in a queue, their JSON form, and what a batch may reach.
+"""Positions of a stream, their JSON form, and the limits of a batch. Pure.
 
 A position is the number of a transaction. Everything below it has been read, nothing from it on.
 One number serves all partitions of all queues, so its size never grows. Beside it a stream keeps

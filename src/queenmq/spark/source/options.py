@@ -1,4 +1,4 @@
-"""Pure: the options of reading, checked as a whole before anything is done.
+"""Checks the options of a read as a whole before anything runs. Pure.
 
 Names and meanings follow Spark's Kafka source where it has the same thing. Case does not matter.
 An option that is unknown, or does not go with another one, is an error that names it: a

@@ -1,1 +1,1 @@
-"""The job that measures queues: what it reads, what it works out, where the results go."""
+"""The job that measures queues: its inputs, its computations, and its outputs."""

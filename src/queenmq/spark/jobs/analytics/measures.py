@@ -1,7 +1,7 @@
-"""DataFrames in, DataFrames out: what the analytics job works out. Built-in functions only.
+"""The computations of the analytics job: DataFrames in, DataFrames out. Built-in functions only.
 
-Counts of pushes come from messages; what consumers did comes from the history of acks, and where
-a queue keeps none, that is NULL.
+Counts of pushes come from messages. Figures about consumers come from the ack history, and are NULL
+for queues without one.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ def percentiles(latencies: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def consumption(steps: DataFrame, span: Range) -> DataFrame:
-    """Count messages consumed by partition, group and bucket. `cursor` is where the group stood at
-    its end.
+    """Count messages consumed by partition, group and bucket.
+
+    `cursor` is where the group stood at its end.
     """
     return (
         in_buckets(steps, "passed_at", span)
@@ -146,8 +147,9 @@ def partition_series(
     dead_letters: DataFrame,
     heads: DataFrame,
 ) -> DataFrame:
-    """Join the figures by partition, group and bucket where something happened. Rows without a
-    group are pushes.
+    """Join the figures by partition, group and bucket where something happened.
+
+    Rows without a group are pushes.
     """
     keys = [*_PAIR, "bucket_at"]
     nobody = F.lit(None).cast("string").alias("consumer_group")
@@ -173,8 +175,9 @@ def timeline(
     latencies: DataFrame,
     dead_letters: DataFrame,
 ) -> DataFrame:
-    """Join the figures by queue, group and bucket, for every bucket. `every` has the queues and
-    their groups.
+    """Join the figures by queue, group and bucket, for every bucket.
+
+    `every` has the queues and their groups.
     """
     keys = ["queue", "consumer_group", "bucket_at"]
     times = F.array(*(F.lit(time) for time in (span.start, span.end)))

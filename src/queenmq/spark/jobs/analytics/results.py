@@ -1,5 +1,5 @@
-"""What a run of the analytics job has found, and the two places where it goes: the lake and the
-tables that the API serves.
+"""The results of a run of the analytics job, and its two outputs: the lake and the tables that the
+API serves.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def of_partitions(table: pa.Table, hottest: pa.Table) -> pa.Table:
 
 
 def publish(url: str, results: Results) -> None:
-    """Give them to the API, all at once, in place of what the same run gave before."""
+    """Write the tables for the API in one transaction. They replace those of the same run."""
     run = results.run
     tables = {
         name: [{"run_id": run.id, **row} for row in _plain(table)]
@@ -162,7 +162,7 @@ def publish(url: str, results: Results) -> None:
 
 
 def write_lake(lake: str, results: Results) -> None:
-    """Put them into the lake, in place of what the same run put there before."""
+    """Write the tables to the lake. They replace those of the same run."""
     run = results.run
     row = {**run.row(), "scope": json.dumps(run.row()["scope"]), "run_id": run.id}
     del row["id"]

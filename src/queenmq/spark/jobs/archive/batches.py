@@ -1,4 +1,4 @@
-"""Pure: which queues and transactions the next commit of an archive is about.
+"""Decides which queues and transactions the next commit of an archive covers. Pure.
 
 Each queue has its own position, so that it is archived once whichever queues it is archived with.
 One batch has one range of transactions; queues whose positions differ are brought together first,

@@ -1,8 +1,8 @@
-"""Compares what a lake holds of a batch with the live messages, before anything is noted of it.
+"""Compares a batch in the lake with the live messages, before it is marked as verified.
 
-Counts and checksums per partition are compared first. Where they differ, message by message: those
-that were removed from the queue meanwhile are no fault; one that is missing in the lake, is not the
-same there, or is there twice, is.
+Counts and checksums per partition are compared first. Where they differ, messages are compared one
+by one. Messages that were removed from the queue meanwhile are fine. A message that is missing in
+the lake, differs there, or appears twice is an error.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Finding:
 
     queue: str
     partition: str
-    #: Live messages that the lake has not.
+    #: Live messages that are missing in the lake.
     missing: int
-    #: That it has otherwise.
+    #: Messages that differ in the lake.
     different: int
-    #: That it has more than once.
+    #: Messages that the lake has more than once.
     repeated: int
 
 

@@ -1,9 +1,9 @@
 """`queen pipeline archive`: messages of queues into a lake, each once, verified.
 
 A batch is a range of transactions. Its rows are written as files, committed to the lake's log
-together with the positions of its queues, read back and compared with the live messages; then it
-is entered in the manifest and noted in the database. Whatever dies on the way, the next run goes on
-from the log: files without a commit are never seen, a commit that was not verified is verified.
+together with the positions of its queues, read back and compared with the live messages; then it is
+entered in the manifest and noted in the database. If the job dies on the way, the next run
+continues from the log: files without a commit are never seen, and an unverified commit is verified.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from queenmq.spark.source.options import Scope
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: What waits is counted up to here.
+#: Waiting messages are counted up to this number.
 COUNT_MAX = 10_000_000
 
 
@@ -85,7 +85,7 @@ class ArchiveJob:
         self._options = options
 
     def plan(self, spark: SparkSession) -> Summary:
-        """Return what waits to be archived."""
+        """Return the counts of messages that wait to be archived."""
         table = find_table(self._options.lake)
         with ArchiveStore(self._options.url) as store:
             queues = store.queues(self._options.scope)
@@ -116,7 +116,7 @@ class ArchiveJob:
         return list(compaction.small_files(table.files(), is_thorough=is_thorough))
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
-        """Archive what there is; with an interval, until a stop is requested."""
+        """Archive all waiting messages, and with an interval go on until a stop is requested."""
         options = self._options
         with ArchiveStore(options.url) as store, stop_requests() as stop:
             # What is wrong with the names is said before anything is made.
@@ -156,8 +156,9 @@ class _Run:
         self._expected: int | None = None
 
     def archive(self, stop: threading.Event) -> None:
-        """Archive everything below the horizon, batch by batch. A stop is obeyed between two of
-        them.
+        """Archive everything below the horizon, batch by batch.
+
+        A stop is obeyed between two of them.
         """
         queues = self._find_queues()
         self._store.check_origin(self._table, continues=self._options.continues_database)
@@ -182,7 +183,7 @@ class _Run:
         return queues
 
     def _verify_rest(self, queues: dict[UUID, str]) -> None:
-        """Verify what an earlier run committed but did not verify."""
+        """Verify commits that an earlier run did not verify."""
         verified = self._store.positions(self._lake, queues)
         ranges = defaultdict(list)
         for key in queues:
@@ -209,7 +210,7 @@ class _Run:
         return None if batch is None else self._store.cut(batch, self._options.max_messages)
 
     def _check_ahead(self, horizon: int) -> None:
-        """Refuse a database that went back: what it stores now has numbers that were used."""
+        """Refuse a restored database, because it reuses transaction numbers."""
         furthest = max(self._positions.values(), default=0)
         if furthest > horizon:
             raise StorageRejected(
@@ -245,7 +246,7 @@ class _Run:
         self._verify(batch, queues)
 
     def _note(self, end: int) -> Origin | None:
-        """Have the database note what the next commit says, so that it can be known again."""
+        """Record the next commit in the database, so that it can be recognised later."""
         continues = self._options.continues_database
         noted = self._store.check_origin(self._table, continues=continues, xid=end)
         return None if noted.mark is None else Origin.of(noted.database, noted.mark)
@@ -276,7 +277,7 @@ class _Run:
         )
 
     def _verify(self, batch: Batch, queues: dict[UUID, str]) -> None:
-        """Compare with the live messages; if they are the same, enter and note that."""
+        """Compare with the live messages. If they match, record the verification."""
         names = {queues[key]: key for key in batch.queues}
         live = partial(self._live, batch, queues)
         checked = check(self._spark, self._store, self._table, names, batch, live)
@@ -296,7 +297,7 @@ class _Run:
                 self.totals.marks += self._store.mark(self._lake, partitions, xid, takes=True)
 
     def _tidy(self) -> None:
-        """Compact, and delete what nothing refers to."""
+        """Compact files, and delete unreferenced ones."""
         is_thorough = self._options.compact
         groups = list(compaction.small_files(self._table.files(), is_thorough=is_thorough))
         for files in compaction.bundles(groups):

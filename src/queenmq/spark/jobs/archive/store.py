@@ -1,4 +1,4 @@
-"""The database as the archive uses it: what waits, what is there, and what is noted of it."""
+"""The queries and updates of the archive job in the database."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ArchiveStore:
             raise Conflict("the connection that locks the lake was replaced; run the job again")
 
     def queues(self, scope: Scope) -> dict[UUID, str]:
-        """Return the queues that are meant just now, with their names."""
+        """Return the selected queues with their names."""
         return read_queue_names(self._database, scope)
 
     def check_origin(
@@ -121,7 +121,7 @@ class ArchiveStore:
         return count(self._database, _selection(batch), limit=limit)
 
     def holder(self, queues: Collection[UUID], horizon: int) -> Holder | None:
-        """Return what waits above the horizon, and for whom."""
+        """Return the messages that wait above the horizon, and the transaction they wait for."""
         above = Selection(tuple(queues), start=horizon)
         messages = count(self._database, above, limit=1_000_000)
         if not messages:

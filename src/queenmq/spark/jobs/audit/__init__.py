@@ -1,1 +1,1 @@
-"""The job that looks for what must not be: in the live tables, in the history, in the lake."""
+"""The job that checks invariants: in the live tables, in the history, in the lake."""

@@ -1,4 +1,4 @@
-"""The checks of the audit. Each gives what it has looked at and found; see `findings.py`."""
+"""The checks of the audit. Each returns its number of checked rows and its findings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from queenmq.spark.jobs.audit.picture import Picture
 
-#: What seems wrong is looked at once more, one by one, up to here; more is a broken table.
+#: Suspects are checked again one by one, up to this number. More means a broken table.
 RECHECKED_MAX = 1_000
 _KEY = ["partition_id", "seq"]
 #: What makes a message; where and when it was stored is part of it.
@@ -84,8 +84,8 @@ def join_places(live: DataFrame, places: DataFrame) -> DataFrame:
 def density(places: DataFrame, tallies: DataFrame, url: str, removed: Sql) -> Checked:
     """Check that numbers have no gap from the first message that is left to the end.
 
-    `tallies` counts the messages of each partition. What retention took between the two looks is
-    told from a gap by a third one, in one snapshot.
+    `tallies` counts the messages of each partition. A third read, in one snapshot, tells messages
+    that retention removed between the two reads from gaps.
     """
     wanted = F.col("safe_seq") - F.col("first_seq") + 1 - F.col("removed")
     gaps = (
@@ -125,7 +125,7 @@ def _recount(database: Database, row: Any, removed: Sql) -> Iterable[Finding]:
 def deliveries(kept: DataFrame, steps: DataFrame, url: str) -> Checked:
     """Check that no message below a cursor was passed without a step of the history.
 
-    Only from the first step on that is left: what is older was swept.
+    It starts at the oldest step that is left, because older ones were swept.
     """
     pair = ["queue", "partition", "partition_id", "consumer_group"]
     gaps = _gaps(kept, steps, pair)
@@ -187,16 +187,16 @@ def _check_again(database: Database, row: Any) -> Iterable[Finding]:
 
 
 def fingerprint() -> Any:
-    """Return a number for what a message is; equal ones are the same with all likelihood."""
+    """Return a hash of a message. Equal hashes mean equal messages, in all likelihood."""
     content = [F.coalesce(F.col(name).cast("string"), F.lit("\0")) for name in _CONTENT]
     return F.xxhash64(*content)
 
 
 def archive(live: DataFrame, lake: DataFrame) -> Checked:
-    """Return each live message that is marked as archived is in the lake, once and the same.
+    """Check that each live message marked as archived is in the lake, once and unchanged.
 
-    One way only: what the lake has and the live table has not was removed by retention, or is a
-    gap, which `density` finds.
+    It checks one direction only. Messages that only the lake has were removed by retention, or are
+    gaps, which `density` finds.
     """
     marked = live.where("seq <= archived_seq").select(
         "queue", "partition", *_KEY, fingerprint().alias("own")

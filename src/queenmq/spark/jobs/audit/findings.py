@@ -1,4 +1,4 @@
-"""Pure: the findings of the audit, and their report."""
+"""The findings of the audit and their report. Pure."""
 
 from __future__ import annotations
 

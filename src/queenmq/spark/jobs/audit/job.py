@@ -1,4 +1,4 @@
-"""The job `audit`: looks for what must not be, beside running brokers."""
+"""The job `audit`: checks invariants beside running brokers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Audit:
             raise InvalidRequest("--write needs --lake: findings are written there")
 
     def plan(self, spark: SparkSession) -> Summary:
-        """Return what would be looked at."""
+        """Return what the job would check."""
         ground = survey(self.choice)
         figures = {
             "queues": len(ground.queues),
@@ -92,7 +92,7 @@ class Audit:
 
 
 class _Round:
-    """The checks of one run, in the order that makes their looks fit together."""
+    """The checks of one run, in an order that keeps their reads consistent."""
 
     def __init__(
         self, spark: SparkSession, ground: Ground, table: MessageTable | None, progress: Progress

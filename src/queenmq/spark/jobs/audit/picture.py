@@ -1,8 +1,8 @@
-"""What the audit compares: the partitions as one look saw them, below one transaction horizon.
+"""The snapshot that the audit compares: all partitions below one transaction horizon.
 
 First the horizon, then the partitions with the last number that is safe below it, then everything
-else. So whatever brokers do meanwhile lies above the numbers that are compared; only removals do
-not, and therefore what seems wrong is looked at a second time, in one snapshot.
+else. So new messages lie above the numbers that are compared. Removals do not, so suspects are
+checked a second time, in one snapshot.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Load:
         self._options = options
 
     def plan(self, spark: SparkSession) -> Summary:
-        """Counts, what is wrong with rows, and the first of them."""
+        """Return counts, problems of rows, and the first rows."""
         from pyspark.sql import functions as F
 
         rows, order = read_rows(spark, self._options)
@@ -74,7 +74,7 @@ class Load:
 
 
 def _problem() -> Column:
-    """Return what is wrong with a row, as far as Spark can tell; the sink decides."""
+    """Return the problem of a row, as far as Spark can tell. The sink decides."""
     from pyspark.sql import functions as F
 
     def is_bad(name: str) -> Column:

@@ -1,4 +1,4 @@
-"""Pure: what a load was asked to do, checked before Spark is started."""
+"""The options of a load, checked before Spark starts. Pure."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class LoadOptions:
 
 
 def find_format(inputs: Sequence[str], given: str | None) -> str:
-    """Return what the files are, from their names unless it was said."""
+    """Return the format of the files, from their names unless it was given."""
     if given is not None:
         return given
     found = {_ENDINGS.get(_find_extension(text)) for text in inputs}
@@ -109,7 +109,7 @@ def _find_extension(text: str) -> str:
 
 
 def check_name(option: str, value: str) -> None:
-    """Refuse what the sink would."""
+    """Refuse names that the sink would refuse."""
     problem = name_problem(value)
     if problem:
         raise InvalidRequest(f"{option} {problem}; give it 1 to {NAME_LENGTH_MAX} characters")

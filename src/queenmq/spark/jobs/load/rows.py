@@ -62,7 +62,7 @@ def _with_ids(rows: DataFrame, name: str) -> DataFrame:
 
 
 class _Files:
-    """The content of the files, whatever their format."""
+    """The rows of the files, whatever their format."""
 
     def __init__(self, spark: SparkSession, options: LoadOptions) -> None:
         self._options = options

@@ -105,7 +105,7 @@ class Replay:
         return rows
 
     def _select_messages(self, spark: SparkSession) -> DataFrame:
-        """Return the messages of the lake that are meant."""
+        """Return the selected messages of the lake."""
         from pyspark.sql import functions as F
 
         options = self._options

@@ -1,4 +1,4 @@
-"""Pure: what a replay was asked to do, checked before Spark is started."""
+"""The options of a replay, checked before Spark starts. Pure."""
 
 from __future__ import annotations
 

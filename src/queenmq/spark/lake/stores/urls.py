@@ -1,4 +1,4 @@
-"""Pure: the URLs of object stores as delta-rs and Spark write them, and what their errors mean."""
+"""Translates URLs of object stores between delta-rs and Spark, and explains errors. Pure."""
 
 from __future__ import annotations
 
