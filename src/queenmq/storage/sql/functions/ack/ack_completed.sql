@@ -1,14 +1,13 @@
--- Settle messages that were completed in the order of their delivery, for many leases in one call.
+-- Ack messages that were completed in the order of their delivery, for many leases in one call.
 --
--- This is what nearly every ack is: a lease that is done, or done up to some message. What it names are all messages of
--- the lease, the next ones, or the last ones, which pass all before them. One look at those replaces the search for each
--- of them. A lease that is not live, or whose messages are others, goes through ack_messages, with the same results as if
--- it had gone there first.
+-- Nearly every ack is of this kind: a lease that is done, or done up to some message. It names all messages of the
+-- lease, the next ones, or the last ones, which pass all before them. One read of those replaces a search for each. A
+-- lease that is not live, or that names other messages, goes through ack_messages, with the same results.
 --
--- Arguments: parallel arrays, one element per lease; no lease of a partition and group stands twice. p_names: the
+-- Arguments: parallel arrays, one element per lease; a lease of a partition and group appears once. p_names: the
 -- transaction ids of its messages, joined by line feeds, which none of them contains; p_counts: how many these are.
--- Result: places are the positions of the leases that were settled here, in any order, and the four arrays behind it
--- have what all messages of such a lease are answered. The arrays rest_* have the results of the other leases, one
+-- Result: places are the positions of the leases that were acked here, in any order. The four arrays after it have the
+-- answer for all messages of such a lease. The arrays rest_* have the results of the other leases, one
 -- element per message, in order of leases and messages.
 -- Tables: partition_consumers (row locks, update), messages, partition_lookup, partitions, queues (read); those of
 -- ack_messages.

@@ -1,9 +1,9 @@
--- Settle delivered messages, for the items of one or many ack requests.
+-- Ack delivered messages, for the items of one or many ack requests.
 --
 -- Arguments: parallel arrays, one element per item. A NULL lease id means that none was given. With
 -- p_is_final a failure is not retried: failed means dlq, and retry is refused (acks in a transaction).
--- Per (partition, group) the items are applied in message order, whatever the request order, up to the first
--- one that asks for a redelivery; nothing after that one is applied.
+-- Per (partition, group) the items are applied in message order, whatever the request order, up to the first one that
+-- asks for a redelivery. Nothing after that one is applied.
 --   completed, success  the cursor moves to the message; all before it have passed with it
 --   failed              redelivery from the cursor after the queue's retry delay while this message has retries
 --                       left, else dead letter

@@ -1,8 +1,8 @@
 -- Extend every live lease with one of these ids to at least its p_seconds from now; never shorten one.
 --
--- Arguments: parallel arrays, one element per request; a lease may stand there more than once.
+-- Arguments: parallel arrays, one element per request; a lease may appear more than once.
 -- Result: one row per request. renewed is the number of partitions extended, expires_at their earliest expiry.
--- When renewed is 0, was_known tells an expired or finished lease from one that never was or was taken over.
+-- When renewed is 0, was_known tells an expired or finished lease from an unknown one or one that was taken over.
 -- Locks: cursor rows in (partition id, group) order; waits at most p_lock_timeout_ms for each.
 CREATE OR REPLACE FUNCTION queen.renew_leases(
     p_lease_ids uuid[],

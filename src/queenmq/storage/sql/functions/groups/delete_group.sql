@@ -1,11 +1,11 @@
--- Forget a consumer group on one queue: its cursors with their leases and, with p_deletes_start, the start that
--- is remembered for it. A group of the same name then begins anew. Dead letters stay.
+-- Delete a consumer group on one queue: its cursors with their leases and, with p_deletes_start, its stored start. A
+-- group of the same name then starts over. Dead letters stay.
 --
--- A cursor that is being created meanwhile is waited for and removed as well. Brokers are told on commit; with
--- p_deletes_start also that they have to have the group's start remembered again.
+-- A cursor that is being created meanwhile is waited for and removed as well. Brokers are notified on commit, with
+-- p_deletes_start also that they have to store the group's start again.
 -- Result: how many cursors were removed. The queue need not exist: a start may be remembered before it does.
--- Tables: queues (update); consumer_groups_metadata, partition_consumers (delete). What lease_partitions says of
--- leases that went with their cursors is swept later.
+-- Tables: queues (update); consumer_groups_metadata, partition_consumers (delete). Rows of lease_partitions of these
+-- leases are swept later.
 -- Locks: the queue's row (FOR NO KEY UPDATE), the advisory lock of the queue and group that create_cursors and
 -- subscribe_groups take, metadata rows by partition name, cursor rows in partition id order.
 CREATE OR REPLACE FUNCTION queen.delete_group(

@@ -1,4 +1,4 @@
--- End the lease of a consumer group in one partition, whoever holds it. Its messages can be had again at once.
+-- End the lease of a consumer group in one partition. Its messages can be popped again at once.
 --
 -- Acks under the lease are refused from now on. Counts neither as a retry nor as an expiry. Brokers are notified
 -- on commit.

@@ -2,7 +2,7 @@
 --
 -- A number below the first message that is kept stands for that one, a number above the newest for the end.
 -- Only where the group has a cursor or a remembered start. The lease ends, so that acks under it are refused.
--- Retries and the poison-message rule begin anew. Brokers are notified on commit.
+-- Retries and the poison-message rule start over. Brokers are notified on commit.
 -- Result: the number that is next now, NULL where the group was not moved.
 -- Tables: queues, partition_consumers (update), partition_consumers, ack_history (insert); partitions,
 -- partition_lookup, consumer_groups_metadata (read).

@@ -4,8 +4,8 @@
 --
 -- Only where the group has a cursor or a remembered start. Without a partition the start moves as well, and with
 -- it the group in all partitions in which it has no cursor; in a partition that is named it gets one. Leases end,
--- so that acks under them are refused; retries and the poison-message rule begin anew. Brokers are told on
--- commit, and look the whole queue up again.
+-- so that acks under them are refused. Retries and the poison-message rule start over. Brokers are notified on commit,
+-- and look up the whole queue again.
 -- Result: a row per partition in which the group was moved, and the creation time of the message it stands at
 -- (NULL: none, or it has no cursor there).
 -- Tables: queues, consumer_groups_metadata, partition_consumers (row locks, update), partition_consumers,

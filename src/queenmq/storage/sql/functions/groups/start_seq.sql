@@ -1,8 +1,8 @@
 -- Where a consumer group without a cursor begins in a partition: the sequence number before its first message.
 --
 -- A partition's own start goes before that of the whole queue; without any, the group begins at the oldest
--- message. The newest message is looked at first: a partition in which nothing has come since the start costs no
--- search. Takes no locks.
+-- message. The newest message is checked first, so a partition without messages since the start costs no search. Takes
+-- no locks.
 CREATE OR REPLACE FUNCTION queen.start_seq(p_partition_id uuid, p_consumer_group text)
 RETURNS bigint
 LANGUAGE plpgsql STABLE

@@ -1,7 +1,7 @@
 -- The part of a message id that all messages of one push to one partition share; see message_id.
 --
--- Arguments: the partition's number (partition_lookup) and the time of the push. A function of its own because
--- it makes text, which is dear by the row. One expression, so that callers get it in place of the call. Takes no
+-- Arguments: the partition's number (partition_lookup) and the time of the push. It is a function of its own because
+-- making text is expensive per row. It is one expression, so that PostgreSQL inlines it. Takes no
 -- locks.
 CREATE OR REPLACE FUNCTION queen.id_prefix(p_number bigint, p_created_at timestamptz)
 RETURNS text

@@ -4,8 +4,8 @@
 -- ascend with seq, and seq_of_message_id leads from an id to the primary key, so queen.messages needs no index on
 -- id.
 --
--- Arguments: what id_prefix says, and the message's seq. One expression, so that callers get it in
--- place of the call. Takes no locks.
+-- Arguments: what id_prefix says, and the message's seq. It is one expression, so that PostgreSQL inlines it. Takes no
+-- locks.
 CREATE OR REPLACE FUNCTION queen.message_id(p_prefix text, p_seq bigint)
 RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,7 +1,7 @@
 -- The number of a new partition, for the ids of its messages (message_id): one that no partition had before.
 --
 -- 34 bits of an id hold it, so there are 3 * 2^32 of them. Takes no locks.
--- With its owner's rights: who may insert lookup rows needs none on the sequence, now as before there was one.
+-- It runs with its owner's rights, so a role that may insert lookup rows needs none on the sequence.
 -- Errors: 54000 all are used up.
 CREATE OR REPLACE FUNCTION queen.new_partition_number()
 RETURNS bigint

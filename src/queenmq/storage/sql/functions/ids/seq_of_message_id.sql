@@ -1,5 +1,5 @@
 -- The seq inside a message id, or NULL when p_text cannot be the id of a message of this partition.
--- The caller still compares the id of the row it finds there, so the partition's number is not looked at.
+-- The caller still compares the id of the row it finds there, so the partition's number is not checked.
 -- Ids that were made before partitions had numbers have 32 bits of the partition's id, and the variant's digit 8.
 CREATE OR REPLACE FUNCTION queen.seq_of_message_id(p_partition_id uuid, p_text text)
 RETURNS bigint

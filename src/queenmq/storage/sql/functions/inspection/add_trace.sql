@@ -1,4 +1,4 @@
--- Record something about a message, also about one that has become a dead letter and left its partition.
+-- Record a trace of a message, even if it has become a dead letter and left its partition.
 -- Result: the id of the trace; NULL when there is no such message.
 -- Tables: messages, dead_letter_queue, partitions (read), message_traces, message_trace_names (insert).
 -- Takes no locks.

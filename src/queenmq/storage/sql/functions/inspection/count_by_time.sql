@@ -1,10 +1,10 @@
 -- How many messages that are kept were pushed in each of the steps from p_start to p_end.
 --
--- Arguments: scope as in queues_in_scope; p_step is longer than nothing; p_partitions_max: of more partitions with
+-- Arguments: scope as in queues_in_scope; p_step is above 0; p_partitions_max: of more partitions with
 -- messages since p_start, only those pushed to last are counted.
 -- Result: a row per step in which there are any: starts_at, messages; is_cut: some partitions were left out.
--- created_at has no index; per partition the ends of the range are searched for by seq_before, and what is between
--- them is read if it is little, else the ends of the steps are searched for as well. Takes no locks.
+-- created_at has no index; per partition the ends of the range are found by seq_before. Few messages between them are
+-- read. Otherwise the ends of the steps are searched for as well. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.count_by_time(
     p_queue_name text,
     p_namespace text,

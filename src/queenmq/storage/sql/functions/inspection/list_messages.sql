@@ -1,13 +1,13 @@
--- A page of messages without their payloads, newest first, with how far they are.
+-- Return a page of messages without their payloads, newest first, with their states.
 --
 -- Arguments: scope as in queues_in_scope; p_partition_name (NULL: all; needs a queue); p_status (NULL: any) as in
--- message_states; created from p_start up to p_end; p_limit after p_offset; p_scan_max bounds what is looked at.
+-- message_states; created from p_start up to p_end; p_limit after p_offset; p_scan_max bounds the messages to scan.
 -- p_transaction_id and p_text (NULL: any) keep messages of that name, and those whose payload holds that text.
 -- In one partition the order is that of seq, and the times are searched for. Over several, it is that of the
--- transactions, and only the newest p_scan_max messages of the scope are looked at, so that a queue of any size
+-- transactions, and only the newest p_scan_max messages of the scope are scanned, so that a queue of any size
 -- costs the same.
--- Result: is_cut on every row; a row without an id stands for an empty page. It says that there may be more
--- messages behind those that were looked at. Takes no locks.
+-- Result: is_cut on every row; a row without an id stands for an empty page. It says that there may be more messages
+-- behind those that were scanned. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.list_messages(
     p_queue_name text,
     p_namespace text,

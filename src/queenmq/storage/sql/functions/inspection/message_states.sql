@@ -1,4 +1,4 @@
--- How far messages are, for people: a row per message, by its position in the arguments.
+-- Return the states of messages for people: a row per message, by its position in the arguments.
 --
 -- Result: status is dead_letter for a dead letter of any group; else, where the default group is one of the queue,
 -- its view (completed, processing under a live lease, pending), which is also queue_status; else completed when

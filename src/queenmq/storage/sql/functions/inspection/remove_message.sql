@@ -1,7 +1,7 @@
 -- Take one message out of its partition, even if a group still wants it, so that nothing waits for it afterwards.
 --
 -- To be called with the partition's lookup row (FOR NO KEY UPDATE) and all its cursor rows locked.
--- Numbers are not given out again. A cursor that stands before the gap steps over it. A lease over the message
+-- Numbers are never reused. A cursor that stands before the gap steps over it. A lease over the message
 -- ends at the last message that is left in it, or at once where none is; acks of the message are then answered
 -- "Message not found". What waited for this message (a retry, a block by the poison rule) is over.
 -- Dead letters and traces are left to the caller.

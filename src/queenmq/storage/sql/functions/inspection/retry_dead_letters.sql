@@ -1,9 +1,10 @@
--- Push dead letters again and forget them, in one transaction: each message once, at the end of its partition, in
--- the order of the partition. Every group of the queue gets it, also those that had handled it.
+-- Push dead letters again and delete them, in one transaction: each message once, at the end of its partition, in
+-- the order of the partition. Every group of the queue gets it, including those that had handled it.
 --
--- Arguments: which ones, NULL meaning any: p_queue_name, p_consumer_group, p_partition_name, failed from p_start
--- to p_end, of the message p_partition_id and p_transaction_id, with an error that begins with p_error. p_limit: dead letters that are looked at, longest
--- dead first; no more than some 32 MB of payloads go in one call. p_queue_max as in push_messages.
+-- Arguments: filters, NULL for any: p_queue_name, p_consumer_group, p_partition_name, failed from p_start
+-- to p_end, of the message p_partition_id and p_transaction_id, with an error that begins with p_error. p_limit: dead
+-- letters to read, oldest failure first. One call pushes at most some 32 MB of payloads. p_queue_max as in
+-- push_messages.
 -- The new message keeps its transaction id if its partition has no message of that id any more; else the new
 -- message's id is its transaction id. Trace id, producer and encryption are kept. An encrypted payload is bound to
 -- its transaction id: the p_sealed arrays have, by partition and seq, another id and the payload encrypted for it, to

@@ -1,9 +1,9 @@
--- What has happened in queues since searches that saw everything: the one look that all idle pops of a queue share.
+-- Return what has happened in queues since their last full searches. All idle pops of a queue share this query.
 --
 -- Arguments: parallel arrays, one element per queue; p_horizons has the transaction horizon of the oldest search.
 -- Result: one row per queue, in order. partition_names have messages written at or above the horizon; is_changed
--- says that this is not all: the queue was changed otherwise, or 5,000 messages and more are new. horizon is what
--- the next look may start from. Everything that a search did not see was written at or above its horizon.
+-- says that this is not all: the queue was changed otherwise, or 5,000 messages and more are new. horizon is where the
+-- next query may start. Everything that a search did not see was written at or above its horizon.
 -- Takes no locks.
 CREATE OR REPLACE FUNCTION queen.find_news(p_queue_names text[], p_horizons xid8[])
 RETURNS TABLE (

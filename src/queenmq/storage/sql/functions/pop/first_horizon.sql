@@ -1,7 +1,7 @@
 -- From which transaction on a consumer group can find work that it has not had: for a group that has subscribed
 -- to what is new and has no cursor yet, the oldest that was open then. NULL for every other group.
 --
--- It spares the first search of a subscriber the look at all partitions. Not where the start counts by time as
+-- With it the first search of a subscriber need not check all partitions. Not where the start counts by time as
 -- well (group_starts), nor where a partition has a start of its own.
 -- Plain SQL without settings of its own, so that it becomes part of the statement that calls it.
 CREATE OR REPLACE FUNCTION queen.first_horizon(p_queue_name text, p_consumer_group text)

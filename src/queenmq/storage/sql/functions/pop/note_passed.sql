@@ -1,5 +1,5 @@
--- Write down that a cursor moves, for queues with ackHistory; to be called by who moves it, in the same
--- transaction, with the cursor's row locked.
+-- Record the move of a cursor, for queues with ackHistory. The caller moves it in the same transaction, with the
+-- cursor's row locked.
 --
 -- Arguments: the cursor moves from p_cursor_seq to p_last_seq; up to p_removed_seq there was nothing to hand
 -- out, and that part gets a row of its own. p_cause is that of the rest.

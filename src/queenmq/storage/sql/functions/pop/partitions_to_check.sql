@@ -7,9 +7,8 @@
 -- partitions which that search, or anything since, left behind with messages are the pair's part of
 -- p_known_ids: p_known_counts says how many, one pair's after the other's.
 -- Result: the pairs in their order with their partition ids; NULL means all of the scope. Everything that was
--- not visible to the last search was written by a transaction at or above its horizon, so what is new is found
--- without a look at what is not. More than 5,000 new messages, or a queue that was changed otherwise, are
--- cheaper to search whole.
+-- not visible to the last search was written by a transaction at or above its horizon, so new work is found without
+-- checking the rest. With more than 5,000 new messages, or other changes of the queue, a full search is cheaper.
 CREATE OR REPLACE FUNCTION queen.partitions_to_check(
     p_queue_names text[],
     p_partition_names text[],

@@ -1,7 +1,7 @@
--- End leases before their time: the caller has gone, or the range turned out to hold nothing.
+-- End leases before they expire, because the caller has left or the range turned out to be empty.
 --
 -- Arguments: parallel arrays. Only the lease with the given id is ended; anything else is left alone.
--- Where p_pass_seqs has a number, everything up to it was deleted before anybody got it: the cursor moves to
+-- Where p_pass_seqs has a number, everything up to it was deleted before it was delivered: the cursor moves to
 -- the next message that is there, however far that is; a NULL lease id then stands for "not leased".
 -- Elsewhere the messages are deliverable again at once. Counts neither as a retry nor as an expiry.
 -- Result: the pairs that were released.

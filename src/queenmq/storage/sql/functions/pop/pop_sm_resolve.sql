@@ -1,9 +1,9 @@
 -- Find partitions that have something to deliver, for many (scope, consumer group) pairs at once.
 --
 -- Arguments: pairs as in partitions_to_check. p_limit bounds the deliverable partitions returned per pair, and
--- five times that the others. After p_budget_ms no further search of a whole scope is begun; the first one
--- always is, so every call makes progress.
--- Result: a row per pair that was looked at. partition_ids are deliverable now, highest queue priority first and
+-- five times that the others. After p_budget_ms no further full search is started. The first one always is, so every
+-- call makes progress.
+-- Result: a row per pair that was searched. partition_ids are deliverable now, highest queue priority first and
 -- then least recently served first; held_ids have messages but must wait, held_whys has a letter for each
 -- (see pending_partitions) and next_due_ms is when the first of them is due (NULL: none by itself).
 -- is_found: the partition that the scope names exists (true for other scopes). is_complete: all partitions

@@ -1,4 +1,4 @@
--- Give back a granted range that holds nothing, and say what becomes of its candidate: again, always.
+-- Release a granted range that holds nothing. Result: the outcome of its candidate, always again.
 --
 -- A function of its own, so that a pop which finds messages does not pay for the start of pop_sm_release.
 -- Tables and locks: those of pop_sm_release.

@@ -1,8 +1,8 @@
--- Take back the acks of pops with autoAck whose messages could not be delivered.
+-- Undo the acks of pops with autoAck whose messages could not be delivered.
 --
 -- Arguments: parallel arrays of partitions and the ranges that were granted there, and the group.
--- Result: the partitions where that worked. Elsewhere the group has gone on since, or its cursor was moved: then
--- nothing is changed. The messages are deliverable again at once, on every broker. In the history it is a seek.
+-- Result: the partitions where that worked. Elsewhere the group has moved on since, and nothing is changed. The
+-- messages are deliverable again at once, on every broker. In the history it is a seek.
 -- Tables: queues (update), partition_consumers (update), those of note_passed.
 -- Locks: the queues in id order, then cursor rows in partition id order.
 CREATE OR REPLACE FUNCTION queen.return_taken(

@@ -1,10 +1,10 @@
--- Go on with the search of queues that have more to deliver than one look-up brings: the next partitions in id
--- order, for many (queue, consumer group) pairs at once.
+-- Continue the search of queues that have more to deliver than one look-up returns: the next partitions in id order,
+-- for many (queue, consumer group) pairs at once.
 --
 -- Arguments: parallel arrays, one element per pair; p_afters has the partition after which to look. A page ends
 -- when at least p_limit deliverable partitions were found. After p_budget_ms no further pair is begun.
--- Result: a row per pair that was looked at. is_filled: the page was found; otherwise the end of the queue came
--- first, and nothing else is said: only a search of the whole queue knows what there is. partition_ids are
+-- Result: a row per pair that was searched. is_filled: the page is full. Otherwise the queue ended first, and nothing
+-- else follows: only a full search knows what there is. partition_ids are
 -- deliverable now, least recently served first; held_ids, held_whys and next_due_ms as for pop_sm_resolve, of the
 -- partitions up to last_id, after which the next page begins.
 -- The cost is that of the partitions passed on the way, however many the queue has.

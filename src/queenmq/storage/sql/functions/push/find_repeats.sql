@@ -1,11 +1,11 @@
--- Which items of a push carry a transaction id that their partition has already, or that stands twice.
+-- Which items of a push carry a transaction id that their partition has already, or that appears twice.
 --
 -- Arguments: those of push_messages; to be called in a statement of its own after the partitions are locked.
 -- p_prefixes: what ids of each partition begin with, as find_stored takes it; NULL where that is not at hand.
 -- Result: one row of arrays in item order. winners: the id of the stored message, NULL where there is none.
 -- firsts: the position of the first item of this call with the same id in the same partition. Both are NULL
 -- where nothing is repeated.
--- What counts as stored is what find_stored finds. Takes no locks.
+-- An item counts as stored if find_stored finds it. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.find_repeats(
     p_partition_ids uuid[],
     p_item_partitions integer[],

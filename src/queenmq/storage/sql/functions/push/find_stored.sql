@@ -2,7 +2,7 @@
 -- without one. No row if there is none.
 --
 -- Arguments: p_prefix, what ids of the partition begin with (id_prefix, of any time), or NULL.
--- One statement, so that callers get it in place of the call. Takes no locks.
+-- One statement, so that PostgreSQL inlines it. Takes no locks.
 CREATE OR REPLACE FUNCTION queen.find_stored(p_partition_id uuid, p_transaction_id text, p_prefix text)
 RETURNS TABLE (id uuid)
 LANGUAGE sql STABLE PARALLEL SAFE

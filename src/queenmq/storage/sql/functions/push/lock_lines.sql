@@ -1,4 +1,4 @@
--- Lock the lines of operations of these partitions: who holds one is the only one to add to it, to commit.
+-- Lock the operation lines of these partitions until commit. Only the holder of a line may add to it.
 -- Locks: an advisory lock per partition, in id order.
 CREATE OR REPLACE FUNCTION queen.lock_lines(p_partition_ids uuid[])
 RETURNS void

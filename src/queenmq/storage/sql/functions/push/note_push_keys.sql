@@ -1,7 +1,8 @@
--- Remember the keys of push requests and what these are answered, in the transaction that stores them.
+-- Store the keys of push requests and their answers, in the transaction that stores the messages.
 --
 -- Arguments: arrays with one element per request: p_keys and p_digests (NULL: it has no key), p_origins (the record of
--- a spool; parts of one record share its key, and a call has parts of records or none), p_request_sizes; then what push_messages answers, one element per item.
+-- a spool; parts of one record share its key, and a call has parts of records or none), p_request_sizes; then the
+-- result of push_messages, one element per item.
 -- Tables: push_keys (insert).
 -- Locks: the new rows, in key order, after all other locks of a push: of two requests with one key the later waits here
 -- for the earlier to commit.

@@ -7,8 +7,8 @@
 -- p_request_sizes: how many items each request has. p_queued_ids: partitions whose items are to be queued as
 -- operations (NULL: none); those where operations wait already are queued behind them in any case, p_queue_max being
 -- the most that may wait in a partition. A p_queue_max of NULL is for the runner of operations: nothing is queued.
--- p_looks_first: operations are likely, so partitions where they wait are left out before any is locked, lest a push
--- waits for a run that it has to come after. p_is_accepted: the items were accepted before, so no maxSize refuses
+-- p_looks_first: operations are likely, so partitions where they wait are left out before any lock. Otherwise a push
+-- would wait for a run that it has to follow. p_is_accepted: the items were accepted before, so no maxSize refuses
 -- them: it bounds what is accepted. p_lock_timeout_ms bounds the wait for each partition's row; NULL leaves the
 -- caller's own setting. p_are_ids_new: transaction ids are not looked for before the insert, so one that is repeated
 -- is an error instead of a duplicate, unless it is the message id of one pushed without: the caller has seen that it
@@ -16,8 +16,8 @@
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the
 -- stored winner), f refused because the queue is at its maxSize (no id), see find_unfit; b behind operations and
 -- s as asked by p_queued_ids: message_ids then has the operation and positions its place in line.
--- Tables: partition_lookup (row locks, update), messages (insert). The flag queen.tracks_lookup keeps the
--- trigger of queen.messages from doing the former once more; it is on during the insert only.
+-- Tables: partition_lookup (row locks, update), messages (insert). The flag queen.tracks_lookup keeps the trigger of
+-- queen.messages from updating partition_lookup again. It is on during the insert only.
 -- Locks: lookup rows in partition id order, held to commit; then, where something is queued, those of lock_lines;
 -- then, for queues with a maxSize and unless p_is_accepted, those of queue_rooms; last, those of note_push_keys.
 -- Errors: QN001 a partition does not exist any more; QN003 too many operations wait (see queue_push); QN005 a queue is

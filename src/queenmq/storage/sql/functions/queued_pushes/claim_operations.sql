@@ -1,7 +1,6 @@
--- Take operations to run: of each partition the first that waits and, as far as there is room, those right
--- behind it.
+-- Claim operations to run: of each partition the first that waits and, as far as there is room, those right behind it.
 --
--- Arguments: p_worker, for the eye; p_token, new for each claim, which the run and the release have to show;
+-- Arguments: p_worker, for people; p_token, new for each claim, which the run and the release have to show;
 -- p_partitions_max, p_items_max bound what is taken; a single operation may exceed the latter.
 -- Result: the operations, in the order of each partition. was_stuck: the broker that had claimed it before did not
 -- come back within its timeout.

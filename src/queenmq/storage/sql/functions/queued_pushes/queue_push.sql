@@ -1,5 +1,5 @@
--- Accept items without storing them as messages yet: an operation per request and partition, to be run in
--- order by whichever broker comes to it.
+-- Accept items without storing them as messages yet: an operation per request and partition, to be run in order by any
+-- broker.
 --
 -- Arguments: items as in push_messages; p_item_requests has the number of the request that each belongs to,
 -- p_item_indexes its place there. p_is_behind: per partition, whether operations wait there already (if not,

@@ -1,4 +1,4 @@
--- What an operator decides about an operation: retry a failed one, with all its tries, or discard one that is not
+-- Apply an operator's decision about an operation: retry a failed one, with all its tries, or discard one that is not
 -- stored yet.
 --
 -- Arguments: p_action 'retry' or 'discard'.

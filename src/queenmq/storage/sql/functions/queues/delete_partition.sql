@@ -1,9 +1,9 @@
 -- Remove a partition with its messages, waiting operations, cursors, leases, dead letters, traces, history,
--- state of streams and remembered starts. The next push to it makes it anew, with another id.
+-- state of streams and remembered starts. The next push to it creates it again, with another id.
 -- Result: whether it existed.
 -- Tables: those of delete_queue, and ack_history.
 -- Locks: as delete_queue. The queue's row first, so that no session gets an id of this partition from now on
--- (ensure_partitions); that holds up who makes partitions of the queue, so clear the partition before.
+-- (ensure_partitions); that blocks sessions that create partitions of the queue, so clear the partition before.
 CREATE OR REPLACE FUNCTION queen.delete_partition(p_queue_name text, p_partition_name text)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- All that the database knows about why a consumer group does or does not get on with a queue.
+-- Return the facts about why a consumer group does or does not make progress on a queue.
 --
 -- Arguments: p_queue_name; p_partition_name (NULL: all); p_consumer_group, NULL for the default group or, where
 -- only others are on the queue, the one that has most before it; p_details: how many partitions are described.

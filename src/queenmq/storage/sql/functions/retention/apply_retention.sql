@@ -1,4 +1,4 @@
--- Remove from the front of some partitions of a queue what its rules let go: one short transaction.
+-- Remove messages from the front of some partitions of a queue by its rules, in one short transaction.
 --
 -- Arguments: the queue; p_after, the name of the partition after which to look (empty: from the first on);
 -- p_partitions_max, how many to look at; p_messages_max, how many messages to remove at most, fewer from many
@@ -11,7 +11,7 @@
 -- consumer_groups_metadata, spark_positions, messages (read); those of trim_partition.
 -- Locks: an advisory lock of the queue, if it is free; those of trim_partition, partition by partition, in no
 -- order since it never waits for one; at last a row of retention_history.
--- Errors: 55P03 a stranger holds a message.
+-- Errors: 55P03 another session holds a message.
 CREATE OR REPLACE FUNCTION queen.apply_retention(
     p_queue_id uuid,
     p_after text,

@@ -1,4 +1,4 @@
--- The partitions of a queue that may go because they are empty and idle.
+-- Return the partitions of a queue that can be removed because they are empty and idle.
 --
 -- Arguments: the queue's row; either the partition after which to look, in id order, and how many to look at, or
 -- p_among, the partitions to look at; how many to find at most.

@@ -6,14 +6,16 @@
 -- holds the queue just now, so nothing was done and p_after is where to go on.
 -- What goes, and what keeps a partition, is find_idle_partitions. With the partition go its lookup row, cursors,
 -- archive mark and the empty rows of stream queries. Remembered starts stay, so that a group which began with `new`
--- gets all that is pushed when the partition is made anew. A group that would not be known on the queue any more is
+-- gets everything that is pushed after the partition is created again. A group that would not be known on the queue any
+-- more is
 -- remembered with a start before all messages: retention must not take what it has yet to read.
--- Nobody notices: a push that knows the id hears QN001 and makes the partition anew, with another id and from
--- seq 1 on. Message ids have the number of the partition, so none comes twice.
+-- Clients do not notice: a push with the old id gets QN001 and creates the partition again, with another id and from
+-- seq 1 on. Message ids contain the number of the partition, so none repeats.
 -- Tables: partitions, partition_lookup, partition_consumers, archive_marks, removed_messages, queen_streams.partitions
 -- (delete), consumer_groups_metadata, retention_history (insert).
--- Locks: the advisory lock of the queue's retention; the queue's row FOR UPDATE, so that nobody is told an id that is
--- about to go (ensure_partitions); pairs of streams, lookup rows in id order, cursor rows. Skips what is locked;
+-- Locks: the advisory lock of the queue's retention; the queue's row FOR UPDATE, so that no session gets an id that is
+-- about to be removed (ensure_partitions); pairs of streams, lookup rows in id order, cursor rows. Skips what is
+-- locked;
 -- never waits.
 CREATE OR REPLACE FUNCTION queen.remove_idle_partitions(
     p_queue_id uuid,

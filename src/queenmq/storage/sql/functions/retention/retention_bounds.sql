@@ -1,4 +1,4 @@
--- How far the rules of its queue let the messages of a partition go.
+-- Return up to which message the rules of its queue allow removals from a partition.
 --
 -- Arguments: the queue's row; the partition and its first number; p_groups, all groups of the queue; p_spark_xid,
 -- the transaction below which every Spark stream with a consumer group has read (NULL: there is none);

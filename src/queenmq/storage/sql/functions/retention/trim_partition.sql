@@ -1,4 +1,4 @@
--- Remove from the front of a partition what the rules of its queue let go, if no session is busy there.
+-- Remove messages from the front of a partition by the rules of its queue, unless a session is busy there.
 --
 -- Arguments: those of retention_bounds; p_messages_max, how many messages at most.
 -- Result: removed messages by rule, as in apply_retention; cost, what that counts for, in messages: a partition
@@ -12,7 +12,7 @@
 -- Locks: the lookup row (FOR NO KEY UPDATE), then all cursor rows; if any is locked the partition is left alone.
 -- Never waits for one. A group's very first cursor here, if it is being made just now, is not seen; what its
 -- first pop gets may go.
--- Errors: 55P03 a stranger holds a message, if the caller has set a lock_timeout.
+-- Errors: 55P03 another session holds a message, if the caller has set a lock_timeout.
 CREATE OR REPLACE FUNCTION queen.trim_partition(
     p_queue queen.queues,
     p_partition_id uuid,

@@ -2,7 +2,7 @@
 -- being published to the queue.
 --
 -- Arguments: partitions. Result: those of them, in no order.
--- The look at the locks of the server is not free, so who calls this has a reason to.
+-- Reading the locks of the server is not free, so call this only with a reason.
 -- Tables: partition_lookup (read).
 -- Locks: none is kept. The free rows are taken for a moment, without waiting, and let go again: a push that kept
 -- them and then waited for others would lock out of order.

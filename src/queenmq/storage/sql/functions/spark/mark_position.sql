@@ -3,7 +3,7 @@
 -- Arguments: the reader (see queen.reader_marks); its last mark, NULL if it has none; the transaction below which
 -- it has everything, NULL for a check alone.
 -- Result: database names the server's data directory and the database in it: a dump that is loaded elsewhere
--- has another one, and there transactions are numbered anew. is_known: the last mark is there, or so old that it was
+-- has another one, and there transactions get new numbers. is_known: the last mark is there, or so old that it was
 -- removed. mark is the new one, NULL if there is none: the last one is not known, the server is read-only, or none
 -- was asked for. last_xid is where the newest mark of the reader stands, whatever it is.
 -- A mark that is there proves that nothing before it is missing and that no transaction number below it will be

@@ -1,7 +1,7 @@
--- Store what a run of the analytics job has found, in place of what the same run found before.
+-- Store the results of a run of the analytics job. They replace those of the same run.
 --
 -- Arguments: p_run the row of analytics_runs, p_tables an array of rows per table of results, by the table's
--- name without its prefix, every row with the run's id. p_keep: so many runs stay, the oldest are forgotten.
+-- name without its prefix, every row with the run's id. p_keep: how many runs to keep. The oldest are removed.
 -- Result: how many rows were stored. Readers see all of the old or all of the new.
 -- Tables: analytics_* (delete, insert).
 -- Locks: the run's row, which the same run at the same time waits for; rows of forgotten runs that no session holds.

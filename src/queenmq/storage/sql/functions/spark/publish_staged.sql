@@ -7,7 +7,7 @@
 -- Within a partition the order is that of the stages, then of their lists. The staged rows are gone then.
 -- Tables: spark_commits (insert, delete), spark_staging (delete), those of ensure_partitions, store_staged and
 -- queue_staged.
--- Locks, the order of everybody: the row of the batch, so that of two publishers of a batch one waits; as
+-- Locks, in the common order: the row of the batch, so that of two publishers of a batch one waits; as
 -- ensure_partitions; all lookup rows in partition id order, held to commit; the queues' publication keys, shared,
 -- which no other session takes; where operations wait as queue_push; the bounded queues as queue_rooms. Because the lookup rows are held, whether operations wait is
 -- asked once: what is queued later runs after this commit.

@@ -1,8 +1,8 @@
--- Queue staged messages behind the operations that wait in their partitions, for publish_staged, who holds
--- the lookup rows.
+-- Queue staged messages behind the operations that wait in their partitions, for publish_staged, which holds the lookup
+-- rows.
 --
 -- Arguments: the stages in the order of their tasks; the partitions. Rows of others are left alone.
--- Result: how many messages it were. They become operations of about 5,000 items or 8 MB, of whole lists
+-- Result: the number of messages. They become operations of about 5,000 items or 8 MB, of whole lists
 -- (sink_lists.py bounds a list by the same).
 -- Tables: spark_staging (read), those of queue_push.
 -- Locks: as queue_push, partitions ascending.

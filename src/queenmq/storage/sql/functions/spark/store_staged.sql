@@ -1,4 +1,4 @@
--- Store staged messages, for publish_staged, who holds the lookup rows of all their partitions.
+-- Store staged messages, for publish_staged, which holds the lookup rows of all their partitions.
 --
 -- Arguments: the stages in the order of their tasks; distinct partitions in ascending order, with the names
 -- that staged rows have for them. Rows of other partitions are left alone.

@@ -1,11 +1,10 @@
 -- Wait until a reader that has everything below a transaction has something to read.
 --
 -- Arguments: the queues that the reader is about, as find_deleted_queues has them, with "partitions" (names, or NULL
--- for all); the transaction; how long to wait, 0 for a look.
+-- for all); the transaction; how long to wait, 0 for a single poll.
 -- Result: whether there is something. With "partitions" it may be something that an open transaction holds back.
--- One call takes the place of the many looks of a reader that has nothing to do. It looks 20 times a second, or less
--- often where a look takes long, and never longer than half the statement_timeout. Each look has a snapshot of its
--- own: the function is VOLATILE.
+-- One call replaces the many polls of an idle reader. It polls 20 times a second, or less often where a poll takes
+-- long, and never longer than half the statement_timeout. Each poll has its own snapshot: the function is VOLATILE.
 -- Tables: queues, partitions, partition_lookup, messages (read). Takes no locks.
 CREATE OR REPLACE FUNCTION queen.wait_for_messages(p_scope json, p_xid xid8, p_wait_ms integer)
 RETURNS boolean

@@ -1,9 +1,9 @@
--- The second half of commit_cycles: apply state and acks of the cycles that may go on, remember them, and say of
--- each cycle what became of it.
+-- The second half of commit_cycles: apply state and acks of the cycles that may go on, remember them, and return the
+-- outcome of each cycle.
 --
 -- Arguments: those of commit_cycles; what was judged (p_errors to p_live), the first and last place of each cycle's
--- items among the pushed ones (p_starts, p_ends), and what became of those.
--- Result: that of commit_cycles. Errors: QN010 an ack was refused all the same.
+-- items among the pushed ones (p_starts, p_ends), and their outcomes.
+-- Result: that of commit_cycles. Errors: QN010 an ack was refused after all.
 -- Tables and locks: see commit_cycles, which holds them all.
 CREATE OR REPLACE FUNCTION queen.finish_cycles(
     p_query_ids uuid[],

@@ -4,8 +4,8 @@
 -- Arguments: parallel arrays of distinct pairs; p_sink_ids: the partitions that are going to be pushed to.
 -- Tables: queen_streams.partitions (insert, row locks), partition_lookup (row locks).
 -- Locks: an advisory lock per query, shared by its cycles; rows of pairs in (query, partition) order; then, with a
--- new pair, lookup rows in partition id order: who deletes a partition does not see the new row, and must not be
--- half-way.
+-- new pair, lookup rows in partition id order: a session that deletes a partition does not see the new row, and must
+-- not be half-way.
 CREATE OR REPLACE FUNCTION queen.lock_cycles(p_query_ids uuid[], p_partition_ids uuid[], p_sink_ids uuid[])
 RETURNS void
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- Forget the state of a stream query and how far it is. Its consumer group stays.
+-- Delete the state and the positions of a stream query. Its consumer group stays.
 -- Tables: queen_streams.state, queen_streams.partitions (delete).
 -- Locks: the advisory lock of the query, which waits for cycles in flight and holds new ones up.
 CREATE OR REPLACE FUNCTION queen.wipe_query(p_query_id uuid)

@@ -15,7 +15,7 @@
 -- QN001 a partition does not exist any more.
 -- Tables: transactions (insert, update), those of push_messages and ack_messages.
 -- Locks: the row of the key, so that of two copies one waits; then those of lock_partitions, then cursor rows, each
--- in key order, as everybody does.
+-- in key order, as all functions do.
 CREATE OR REPLACE FUNCTION queen.commit_transaction(
     p_partition_ids uuid[],
     p_item_partitions integer[],
