@@ -55,7 +55,7 @@ def test_a_group_is_forgotten_once(cli: Cli, place: tuple[str, str]) -> None:
     _, group = place
     assert cli("groups", "delete", group).code == 2
     said = cli.ok("groups", "delete", group, "--yes")
-    assert said == f"forgot group {group} in 1 partition of all queues\n"
+    assert said == f"deleted group {group} in 1 partition of all queues\n"
     again = cli("groups", "delete", group, "--yes")
     assert again.code == 3 and f"group '{group}' has no cursor on any queue" in again.err
 

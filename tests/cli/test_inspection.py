@@ -87,7 +87,7 @@ def test_dead_letters_are_forgotten_when_told_to(cli: Cli, place: Place) -> None
     assert cli("dlq", "purge", place.queue, "--older-than", "1h", "--yes").code == 0
     assert len(cli("dlq", "list", place.queue, "-o", "json").value) == 1
     said = cli.ok("dlq", "purge", place.queue, "--yes")
-    assert said == f"forgot 1 dead letter of {place.queue}\n"
+    assert said == f"deleted 1 dead letter of {place.queue}\n"
     assert cli("dlq", "list", place.queue, "-o", "json").value == []
     assert cli("dlq", "list", unique("no")).code == 3
 

@@ -142,14 +142,14 @@ def show(
 
 @command(app)
 def delete(out: Output, name: Name, yes: Yes = False) -> None:
-    """Forget a context and its token.
+    """Delete a context and its token.
 
     Example: queen context delete --yes local
     """
     path = contexts.config_path()
     found = contexts.load(path)
     found.find_server(name)
-    confirm(f"Forget context {name} and its token?", yes=yes)
+    confirm(f"Delete context {name} and its token?", yes=yes)
     row = _row(found, name)
     if found.contexts[name].keyring:
         keyrings.forget(name)
@@ -157,7 +157,7 @@ def delete(out: Output, name: Name, yes: Yes = False) -> None:
     if found.current == name:
         found.current = None
     contexts.save(path, found)
-    out.done(f"context {name} is forgotten", row)
+    out.done(f"context {name} is deleted", row)
 
 
 def _row(found: contexts.Contexts, name: str) -> dict[str, object]:

@@ -22,7 +22,7 @@ class BrokerOrders(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     #: Where settings come from that are not at their defaults.
     origins: dict[str, Origin] = {}
-    #: Whether to start without the database: not if it is our own, which is there or broken.
+    #: Whether to start without the database: not with the embedded one, which runs or is broken.
     may_wait: bool = False
     #: Why the schema could not be brought up to date yet; None when it is.
     missing: Missing | None = None

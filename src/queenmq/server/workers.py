@@ -26,7 +26,7 @@ from queenmq.server.orders import BrokerOrders
 
 logger = logging.getLogger(__name__)
 
-#: A worker that ends sooner than this after its start is not worth starting again at once.
+#: A worker that ends sooner than this after its start is not restarted at once.
 _QUICK_DEATH_MS = 5_000
 _READY = b"ready "
 #: What a signal asks for.
@@ -110,7 +110,7 @@ def _supervise(
 
 
 def _is_stop(asked: socket.socket, workers: list[tuple[subprocess.Popen[bytes], float]]) -> bool:
-    """Whether to stop; a request to read the certificate again goes to the workers."""
+    """Return whether to stop. A request to reload the certificate goes to the workers."""
     if _STOP in asked.recv(4096):
         return True
     for worker, _ in workers:

@@ -77,7 +77,7 @@ def create(
     expires_in: Expires = None,
     subject: Subject = None,
 ) -> None:
-    """Make a token and print it. It is shown this once and stored only as a hash.
+    """Create a token and print it. It is shown only once and stored as a hash.
 
     Example: queen tokens create billing --role read-write --queue 'billing.*' --expires-in 90d
     """
@@ -98,7 +98,7 @@ def list_(
     sessions: Annotated[bool, typer.Option(help="Also list browser sessions.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Print at most this many.")] = 100,
 ) -> None:
-    """List tokens, newest first; the tokens themselves are not kept.
+    """List tokens, newest first, without the secrets, which are not stored.
 
     Example: queen tokens list
     """
@@ -112,7 +112,7 @@ def revoke(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")],
     yes: Yes = False,
 ) -> None:
-    """End a token. All brokers refuse it within seconds.
+    """Revoke a token. All brokers refuse it within seconds.
 
     Example: queen tokens revoke --yes 0d8f6c52-1c2b-4b7e-9a55-3f6d1d0f7e11
     """

@@ -1,4 +1,4 @@
-"""`queen dlq ...`: dead letters, messages that were given up."""
+"""`queen dlq ...`: dead letters, messages that failed too often."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from queenmq.errors import QueenError
 if TYPE_CHECKING:
     from queenmq import DeadLetter
 
-app = typer.Typer(help="Dead letters: list, show, push again, forget.", no_args_is_help=True)
+app = typer.Typer(help="Dead letters: list, show, retry, purge.", no_args_is_help=True)
 
 #: Letters of one request; more take several.
 _RETRY_STEP = 500
@@ -84,7 +84,7 @@ def show(
         str, typer.Argument(metavar="TRANSACTION_ID", help="The message's transaction id.")
     ],
 ) -> None:
-    """Show a dead letter with its payload and why it was given up, for each group.
+    """Show a dead letter with its payload and its error, for each group.
 
     Example: queen dlq show orders order-8
     """
@@ -116,7 +116,7 @@ def retry(
     older_than: OlderThan = None,
     limit: Most = None,
 ) -> None:
-    """Push dead letters of a queue again, longest dead first, at the end of their partitions.
+    """Push dead letters of a queue again, oldest failure first, at the end of their partitions.
 
     Example: queen dlq retry orders --limit 1
     """
@@ -148,20 +148,20 @@ def purge(
     limit: Most = None,
     yes: Yes = False,
 ) -> None:
-    """Forget dead letters of a queue, longest dead first. Their messages are lost then.
+    """Delete dead letters of a queue, oldest failure first. Their messages are lost then.
 
     Example: queen dlq purge orders --older-than 30d --yes
     """
     which = _which(queue, group, partition, older_than)
     session.require_queue(queue)
-    confirm(f"Forget dead letters of queue {queue} on {session.server.url}?", yes=yes)
+    confirm(f"Delete dead letters of queue {queue} on {session.server.url}?", yes=yes)
 
     def step(most: int) -> tuple[int, bool]:
         answer = session.queen.admin.purge_dead_letters(**which, limit=min(most, _PURGE_STEP))
         return answer.purged, answer.remaining
 
     done = _repeat_step("forgetting", step, limit)
-    session.out.done(f"forgot {format_count(done, 'dead letter')} of {queue}", {"purged": done})
+    session.out.done(f"deleted {format_count(done, 'dead letter')} of {queue}", {"purged": done})
 
 
 def _which(
@@ -188,7 +188,7 @@ def _dead_letters(session: Session, queue: str) -> Iterator[DeadLetter[Any]]:
 
 
 def _repeat_step(title: str, step: Callable[[int], tuple[int, bool]], limit: int | None) -> int:
-    """Work in steps while there is something left; how many were done."""
+    """Work in steps while something is left. Return how many were done."""
     done, is_rest = 0, True
     with progress() as bar:
         task = bar.add_task(title, total=limit, note="")

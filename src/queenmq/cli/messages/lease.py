@@ -28,7 +28,7 @@ def extend(
     lease_id: Annotated[str, typer.Argument(metavar="LEASE_ID", help="The lease.")],
     seconds: Annotated[int, typer.Option(min=1, help="From now.")] = 60,
 ) -> None:
-    """Extend a live lease, so that its messages are not delivered again meanwhile.
+    """Extend a live lease, so that its messages are not redelivered meanwhile.
 
     Example: queen lease extend 019a2b3c-0000-7000-8000-000000000001 --seconds 300
     """
@@ -45,7 +45,7 @@ def tx(
 ) -> None:
     """Run a transaction: all of its pushes and acks, or none.
 
-    The file has what POST /api/v1/transaction takes: {"operations": [...]}, or the list alone.
+    The file has the body of POST /api/v1/transaction: {"operations": [...]}, or the list alone.
 
     Example: queen tx -f transaction.json
     """

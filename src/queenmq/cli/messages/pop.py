@@ -69,8 +69,8 @@ def pop(
 ) -> None:
     """Take messages and print them. Exit code 3 when there are none.
 
-    Without --ack they are leased, and come again when the lease ends unless they are acked: the
-    output of -o ndjson is what queen ack reads.
+    Without --ack they are leased, and are redelivered when the lease expires. Pipe the output of -o
+    ndjson into queen ack to ack them.
 
     Example: queen pop orders --group audit --batch 10 --ack
 
@@ -118,7 +118,7 @@ def ack(
         str | None, typer.Option(help="Why it failed; kept with a dead letter.")
     ] = None,
 ) -> None:
-    """Settle a message by its ids, or the messages that queen pop -o ndjson gives, from a pipe.
+    """Ack a message by its ids, or the messages that queen pop -o ndjson prints, from a pipe.
 
     Example: queen pop orders --group audit3 -o ndjson | queen ack --status failed --error why
     """

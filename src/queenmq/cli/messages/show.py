@@ -15,7 +15,9 @@ from queenmq.cli.exits import NothingThere
 from queenmq.cli.messages.pop import Partition
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
 
-app = typer.Typer(help="Single messages: list, show, retry, bury, delete.", no_args_is_help=True)
+app = typer.Typer(
+    help="Single messages: list, show, retry, bury (dead-letter), delete.", no_args_is_help=True
+)
 trace = typer.Typer(help="What consumers recorded about messages.", no_args_is_help=True)
 
 PartitionId = Annotated[

@@ -1,4 +1,4 @@
-"""`queen tail`: look at messages as they come, without taking them away from anybody."""
+"""`queen tail`: prints messages as they arrive, without taking them from consumers."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def tail(
         ),
     ] = None,
 ) -> None:
-    """Print the last messages of a queue, and with -f new ones as they come.
+    """Print the newest messages of a queue, and with -f new ones as they arrive.
 
-    Nothing is taken away from consumers: -f and --since read as a group of their own, which is
-    forgotten at the end.
+    Consumers lose nothing: -f and --since read as a group of their own, which is deleted at the
+    end.
 
     Example: queen tail orders -n 5
 

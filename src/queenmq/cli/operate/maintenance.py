@@ -24,7 +24,7 @@ _COLUMNS = [
 
 @command(app)
 def show(session: Session) -> None:
-    """Show what is held back, on this broker's disk too.
+    """Show what is held back, and the pushes on this broker's disk.
 
     Example: queen maintenance show
     """
@@ -33,7 +33,7 @@ def show(session: Session) -> None:
 
 @command(app)
 def on(session: Session, pops: Pops = False) -> None:
-    """Have all brokers keep pushes on disk, or hand out nothing with --pops.
+    """Make all brokers keep pushes on disk, or with --pops pause all pops.
 
     Example: queen maintenance on --pops
     """
@@ -42,7 +42,7 @@ def on(session: Session, pops: Pops = False) -> None:
 
 @command(app)
 def off(session: Session, pops: Pops = False) -> None:
-    """Go on: store what was kept, hand out again with --pops.
+    """End maintenance: store the kept pushes, or with --pops serve pops again.
 
     Example: queen maintenance off --pops
     """

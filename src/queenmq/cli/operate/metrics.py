@@ -60,7 +60,7 @@ def analytics(
     end: Until = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most this many rows.")] = 100,
 ) -> None:
-    """Print what was done, step by step: of one queue, or of the busiest ones. Newest first.
+    """Print the history of one queue, or of the busiest ones, step by step. Newest first.
 
     Example: queen analytics orders
     """

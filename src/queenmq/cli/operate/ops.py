@@ -88,7 +88,7 @@ def show(session: Session, operation_id: OperationId) -> None:
 
 @command(app)
 def stats(session: Session) -> None:
-    """Show how many wait, how old they are and how fast they are run.
+    """Show how many operations wait, their age and how fast they run.
 
     Example: queen ops stats
     """
@@ -111,7 +111,7 @@ def aside(
 ) -> None:
     """List the pushes that this broker accepted, could not store and has set aside.
 
-    They are on the broker's own disk: ask each broker. WHY says what the database had against them.
+    They are on the broker's own disk: ask each broker. WHY has the reason from the database.
 
     Example: queen ops aside
     """
@@ -134,10 +134,10 @@ def retry(
         ),
     ] = False,
 ) -> None:
-    """Let a failed operation run again, or everything that was given up.
+    """Retry a failed operation, or everything that failed.
 
-    What was set aside goes behind everything else; what is stored already is not stored again.
-    Records that cannot be read stay where they are.
+    Set-aside pushes go behind everything else. Messages that are already stored are not stored
+    again. Unreadable records stay where they are.
 
     Example: queen ops retry 01a1e27d-ffeb-7ea9-b445-f3dcf83be995
     """

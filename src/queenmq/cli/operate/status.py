@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(session: Session) -> None:
-    """Show how a server is: health, counts, rates, lag, and what is held back.
+    """Show the state of a server: health, counts, rates, lag, and what is held back.
 
     Exit code 4 when it does not answer or its database does not.
 
@@ -81,7 +81,7 @@ def why(
     ] = None,
     group: Group = None,
 ) -> None:
-    """Say why a queue does not move for a group, and what to do.
+    """Explain why a queue does not move for a group, and what to do.
 
     Example: queen why orders --group billing
 

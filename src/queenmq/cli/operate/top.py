@@ -83,7 +83,7 @@ def top(
     """Watch queues, rates, lag and leases. The key q or Ctrl-C ends it.
 
     The busiest come first, as many as the screen has room for. Rates are differences between two
-    looks.
+    samples.
 
     Example: queen top --once --interval 0.5
     """
@@ -120,7 +120,7 @@ def _watch(session: Session, interval: float, lines: int) -> None:
 
 
 def take(session: Session) -> Sample:
-    """Look once."""
+    """Take one sample."""
     admin = session.queen.admin
     queues = admin.list_queues().queues
     groups = admin.list_consumer_groups()

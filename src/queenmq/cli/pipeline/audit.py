@@ -1,4 +1,4 @@
-"""`queen pipeline audit`: looks for what must not be."""
+"""`queen pipeline audit`: checks invariants."""
 
 from __future__ import annotations
 

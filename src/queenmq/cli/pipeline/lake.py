@@ -71,7 +71,7 @@ def optimize(
     dry_run: Dry = False,
     output: Summary = _TABLE,
 ) -> None:
-    """Make few large files of many small ones; what release 0.1.0 wrote is brought up to date.
+    """Merge small files into large ones. Files of release 0.1.0 are brought up to date.
 
     Example: queen pipeline lake optimize --lake ./lake
     """

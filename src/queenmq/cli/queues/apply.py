@@ -61,7 +61,7 @@ def apply(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Make queues what a file says they are. Run again, it changes nothing.
+    """Create and configure queues from a file. A second run changes nothing.
 
     The file has a table [queues.NAME] per queue with namespace, task and options such as
     lease_time = 60. An option that is left out has its default. Queues that the file does not

@@ -12,7 +12,7 @@ from queenmq.cli.display.times import BEGINNING, age, parse_time, when
 from queenmq.cli.exits import FOUND, NothingThere
 from queenmq.cli.session import QueueName, Session, Yes, command, complete_queues, confirm
 
-app = typer.Typer(help="Consumer groups: list, show, move, forget.", no_args_is_help=True)
+app = typer.Typer(help="Consumer groups: list, show, seek, pause, delete.", no_args_is_help=True)
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 OfQueue = Annotated[
@@ -107,7 +107,7 @@ def delete(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Forget a group, its cursors and leases; the next pop of that name starts anew.
+    """Delete a group with its cursors and leases. The next pop of that name starts over.
 
     Example: queen groups delete --yes old-group
     """
@@ -116,10 +116,10 @@ def delete(
     rows = session.queen.admin.list_consumer_groups()
     if not any(row.name == group and queue in (None, row.queue_name) for row in rows):
         raise NothingThere(f"group {group!r} has no cursor on {nowhere}; check its name")
-    confirm(f"Forget group {group} on {where} of {session.server.url}?", yes=yes)
+    confirm(f"Delete group {group} on {where} of {session.server.url}?", yes=yes)
     answer = session.queen.delete_consumer_group(group, not keep_start, queue=queue)
     session.out.done(
-        f"forgot group {group} in {format_count(answer.deleted_partitions, 'partition')}"
+        f"deleted group {group} in {format_count(answer.deleted_partitions, 'partition')}"
         f" of {where}",
         answer,
     )

@@ -134,7 +134,9 @@ def delete(
     partition: PartitionName,
     yes: Yes = False,
 ) -> None:
-    """Delete a partition with its messages, cursors and dead letters. The next push makes it anew.
+    """Delete a partition with its messages, cursors and dead letters.
+
+    The next push creates it again.
 
     Example: queen partitions delete --yes orders customer-42
     """

@@ -1,4 +1,4 @@
-"""Rows of the database as families of series. Pure."""
+"""Turns rows of the database into families of series. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ Row = Any
 
 
 def cluster_families(totals: Mapping[str, int]) -> Iterable[MetricFamily]:
-    """Tell what all brokers have counted, up to their last minute."""
+    """Return the counts of all brokers, up to their last minute."""
     scope = {"scope": "cluster"}
     for name, text in CLUSTER.items():
         yield MetricFamily(
@@ -86,7 +86,7 @@ def cluster_families(totals: Mapping[str, int]) -> Iterable[MetricFamily]:
 
 
 def queue_families(rows: Sequence[Row]) -> Iterable[MetricFamily]:
-    """Tell the queues with the most to do, and all others as one."""
+    """Return the series of the queues with the most to do, and of all others as one."""
     for name, (column, text) in _QUEUE_GAUGES.items():
         yield _by_queue(name, text, rows, column)
     dead = sum(row["dead_letters"] or 0 for row in rows)
@@ -94,7 +94,7 @@ def queue_families(rows: Sequence[Row]) -> Iterable[MetricFamily]:
 
 
 def group_families(rows: Sequence[Row]) -> Iterable[MetricFamily]:
-    """Tell how far groups are behind."""
+    """Return the lag of groups."""
     for name, column, text in (
         ("queen_group_lag_messages", "messages", "Messages after the group's position."),
         ("queen_group_lag_seconds", "seconds", "Age of the oldest of them."),
@@ -117,7 +117,7 @@ def group_families(rows: Sequence[Row]) -> Iterable[MetricFamily]:
 
 
 def minute_families(rows: Sequence[Row]) -> Iterable[MetricFamily]:
-    """Tell the busiest queues of the last whole minute, of all brokers."""
+    """Return the busiest queues of the last whole minute, of all brokers."""
     for column, text in _PER_MINUTE.items():
         yield _by_queue(f"queen_queue_{column}_per_minute", text, rows, column)
     yield _by_queue("queen_queue_parked_consumers", "Pops that wait.", rows, "parked")
@@ -141,13 +141,13 @@ def _kind_of(holder: str) -> str:
 
 
 def server_counter_families(server: Row) -> Iterable[MetricFamily]:
-    """Tell what PostgreSQL counts."""
+    """Return the counters of PostgreSQL."""
     for name, (column, text) in _SERVER_COUNTERS.items():
         yield MetricFamily(name, text, "counter", [Sample("", {}, server[column])])
 
 
 def postgres_families(facts: PostgresFacts) -> Iterable[MetricFamily]:
-    """Tell how PostgreSQL is doing."""
+    """Return the state of PostgreSQL."""
     for name, (column, text) in _SERVER.items():
         yield gauge(name, text, facts.server[column])
     hit, read = facts.server["blks_hit"], facts.server["blks_read"]

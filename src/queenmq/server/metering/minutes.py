@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-#: Queues that are told apart in a minute; later ones share one series.
+#: Queues with their own counts in a minute. Later ones share one series.
 QUEUES_MAX = 5_000
 #: The name of all others together. No queue has it.
 REST = ""
@@ -47,12 +47,12 @@ class Minutes:
         return found
 
     def take(self) -> dict[str, QueueMinute]:
-        """Return what was counted, and begin anew."""
+        """Return the counts and reset them."""
         taken, self.queues = self.queues, {}
         return taken
 
     def put_back(self, minutes: dict[str, QueueMinute]) -> None:
-        """Count what could not be stored with the next minute."""
+        """Add a minute that could not be stored to the next one."""
         for queue, minute in minutes.items():
             add(self.of(queue), minute)
 

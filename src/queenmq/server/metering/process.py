@@ -125,7 +125,7 @@ class ProcessMetrics:
         )
         registry.gauge(
             "queen_database_fault",
-            "1 while the database answers but cannot do its part.",
+            "1 while the database answers but has a fault.",
             read=lambda: bool(self._sources.faults.current),
             merge="max",
         )

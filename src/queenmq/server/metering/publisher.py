@@ -1,4 +1,4 @@
-"""Writes what is measured by asking to shared memory, so that any worker can report it."""
+"""Publishes polled measurements in shared memory, so that any worker can report them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Publisher:
 
     def start(self) -> None:
         """Publish now, and again and again."""
-        # Before publishing: whatever breaks there, the next time comes.
+        # Scheduled first, so that an error below does not end the timer.
         self._timer = asyncio.get_running_loop().call_later(_INTERVAL_S, self.start)
         self._publish()
 

@@ -1,4 +1,4 @@
-"""Makes the rows of a minute from what this process has counted and measured."""
+"""Makes the history rows of a minute from the counts and measurements of this process."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Recorder:
         self._lags_ms = (total + lag_ms, max(most, lag_ms), count + 1)
 
     def take(self, at: datetime) -> Minute:
-        """Return the rows of this minute, and begin anew."""
+        """Return the rows of this minute and reset the counts."""
         key = {"step_minutes": 1, "at": at.isoformat()}
         queues = self._minutes.take()
         parked = self._parked()
@@ -94,7 +94,7 @@ class Recorder:
         return Minute(rows, worker, _totals_of(worker))
 
     def put_back(self, minute: Minute) -> None:
-        """Count a minute that could not be written with the next one."""
+        """Add a minute that could not be written to the next one."""
         names = QueueMinute.__struct_fields__
         self._minutes.put_back(
             {

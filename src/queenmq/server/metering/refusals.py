@@ -1,4 +1,4 @@
-"""Counts what the broker refuses because something is full, by the bound that was reached."""
+"""Counts refusals because of a bound, by the bound that was reached."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class RouteMeter:
         self.took = [self._took[0].append, *(one.append for one in self._took)]
 
     def publish(self) -> int:
-        """Count what was answered; how many answers it was."""
+        """Count the answers. Return how many there were."""
         count = 0
         for answers, took in zip(self._answers, self._took, strict=True):
             if took:
@@ -116,7 +116,7 @@ class RequestMeter:
         (request.route or self._unknown).took[status // 100](now_ms() - request.began_ms)
 
     def publish(self) -> None:
-        """Write what was answered to where other workers can read it."""
+        """Publish the counts for the other workers."""
         self.requests += sum(route.publish() for route in self._routes.values())
 
     def note_failure(self, error: QueenError, status: int) -> None:

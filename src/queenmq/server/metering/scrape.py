@@ -24,7 +24,7 @@ from queenmq.storage.stores.observation.metrics import MetricsStore
 
 logger = logging.getLogger(__name__)
 
-#: How old what the database knows may be, at least; longer where asking takes long.
+#: How long series of the database are cached, at least; longer if the queries are slow.
 _AGE_MS = 10_000
 _SHARE = 20
 #: All questions of a scrape together; Prometheus gives up after ten seconds.
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """An answer of the database that is good for a while. Asking it is a twentieth of the time."""
+    """A cached answer of the database. Queries take at most a twentieth of the time."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]]) -> None:
         self._ask = ask
@@ -44,7 +44,7 @@ class Kept(Generic[T]):
         self._until_ms = 0.0
 
     async def get(self) -> T:
-        """Return the answer, asked anew when it is too old. A failure is kept as well."""
+        """Return the answer, and query again if it is too old. A failure is cached as well."""
         async with self._lock:
             began = now_ms()
             if began >= self._until_ms:
@@ -96,7 +96,7 @@ class Scrape:
         return encode([*families, has_database, *known])
 
     async def _ask_database(self) -> list[MetricFamily]:
-        """Ask for each part by itself, so that one that fails takes no other along."""
+        """Query each part by itself, so that a failure does not affect the others."""
         parts: list[Callable[[], Awaitable[Iterable[MetricFamily]]]] = [
             # Not kept: a counter that two workers had kept for different times could fall.
             lambda: _build_families(self._history.totals(), cluster_families),

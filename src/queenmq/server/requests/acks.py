@@ -45,9 +45,9 @@ def to_ack_item(item: wire.AckItem, consumer_group: str, *, length_max: int) -> 
 def find_completed(
     acks: Sequence[wire.AckItem], consumer_group: str, *, length_max: int
 ) -> list[CompletedLease] | None:
-    """The leases that the acks complete, in order.
+    """Return the leases that the acks complete, in order.
 
-    None if an ack says anything else, names no lease, or has a value that needs a closer look.
+    None if an ack does anything else, names no lease, or has a value that needs a full check.
     """
     names: dict[tuple[str, str], list[str]] = {}
     last: tuple[str, str] | None = None

@@ -1,5 +1,6 @@
-"""Checks of values in requests that their types do not express: names, ids, sizes. Each error names
-the field, its value and what to do.
+"""Checks of values in requests that their types do not express: names, ids, sizes.
+
+Each error names the field, its value and what to do.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def check_names(field: str, values: Sequence[str | None], *, length_max: int) ->
 
 
 def are_plain(values: Iterable[str | None], *, length_max: int) -> bool:
-    """Whether all are certainly good names; those that are not None may need a closer look."""
+    """Return whether all names are certainly valid. If not, they need a full check."""
     given = [value for value in values if value is not None]
     sizes = [len(value) for value in given]
     return not given or (

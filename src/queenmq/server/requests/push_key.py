@@ -1,4 +1,4 @@
-"""By what a push request is recognised when it is sent again. Pure."""
+"""Recognises a push request that is sent again. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _check(key: str, length_max: int) -> str:
 def request_key(key: str, body: bytes, subject: str | None) -> RequestKey:
     """Return what a push with this key and body is remembered by.
 
-    Keys of two subjects never meet, so nobody can use up a key of somebody else.
+    Keys of two subjects never collide, so no caller can use up the key of another.
     """
     owner = b"push" if subject is None else b"push of " + msgspec.json.encode(subject)
     return RequestKey(_hashed(owner + b"\0" + key.encode()), _hashed(body))

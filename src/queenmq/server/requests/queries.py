@@ -1,6 +1,4 @@
-"""Query strings, path parts and times of requests, read strictly: what is not text is refused, not
-guessed.
-"""
+"""Parses query strings, path parts and times strictly: invalid text is refused, not guessed."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from queenmq.server.requests.checks import quote
 
 
 def parse_query(query_string: bytes) -> dict[str, str]:
-    """Return the parameters; of one that is given twice the first counts."""
+    """Return the parameters. If one is given twice, the first counts."""
     query: dict[str, str] = {}
     for part in query_string.split(b"&"):
         if part:
@@ -41,7 +39,7 @@ def parse_path(part: bytes) -> str:
 
 
 def parse_integer(query: dict[str, str], name: str, default: int) -> int:
-    """Return a number; text that is none counts as not given, as clients expect."""
+    """Return a number. Text that is not a number counts as absent, as clients expect."""
     try:
         return int(query[name])
     except (KeyError, ValueError):

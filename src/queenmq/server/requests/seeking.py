@@ -14,7 +14,7 @@ _SEQ_MAX = 2**40 - 1
 
 
 def check_seek_seq(seq: int, body: wire.SeekRequest) -> int:
-    """Return a seq to seek to. Raises InvalidRequest if it is none, or stands beside a time."""
+    """Return a seq to seek to. Raises InvalidRequest if it is invalid or given with a time."""
     if body.to_end or body.timestamp is not None:
         raise InvalidRequest(
             f"seq {seq} cannot be combined with toEnd or timestamp; send one of them"
@@ -25,7 +25,7 @@ def check_seek_seq(seq: int, body: wire.SeekRequest) -> int:
 
 
 def parse_target(body: wire.SeekRequest) -> datetime | None:
-    """Return the time to seek to, None for the end. Raises InvalidRequest if neither is said."""
+    """Return the time to seek to, or None for the end. Raises InvalidRequest without both."""
     if body.to_end and body.timestamp is not None:
         raise InvalidRequest(
             f"timestamp {quote(body.timestamp)} cannot be combined with toEnd; send one of them"

@@ -22,7 +22,7 @@ def transaction_items(
 
     Without a key of the caller's a transaction that acks is recognised by all it does: a message
     that is delivered again has another lease. One that only pushes may be meant twice. Keys of two
-    subjects never meet, so no caller can use up another one's key.
+    subjects never collide, so no caller can use up the key of another.
     """
     digest = _hash(
         b"body",

@@ -84,7 +84,7 @@ class Certificates:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look at the files from time to time."""
+        """Check the files periodically."""
         self._task = asyncio.create_task(self._watch(), name="watch-certificates")
 
     async def stop(self) -> None:
@@ -93,7 +93,7 @@ class Certificates:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def reload(self) -> None:
-        """Read the files. What cannot be used is said, and the old certificate stays."""
+        """Read the files. If they cannot be used, log it and keep the old certificate."""
         self._seen = self._look()
         try:
             self.context = make_context(self._files)

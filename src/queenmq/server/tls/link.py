@@ -37,7 +37,7 @@ class TlsLink(asyncio.Transport, asyncio.Protocol):
         self._connection = Connection(edge)
         self._socket: asyncio.Transport | None = None
         self._is_open = False
-        #: Our side has said that it is done; nothing that comes is looked at any more.
+        #: Our side has closed. Later bytes are ignored.
         self._is_done = False
         self._is_first = True
 
@@ -115,7 +115,7 @@ class TlsLink(asyncio.Transport, asyncio.Protocol):
             try:
                 self._tls.unwrap()
             except ssl.SSLError:
-                # It has yet to say the same, and nobody waits for that.
+                # The client's own close is not waited for.
                 pass
             self._flush()
         self._is_done = True
@@ -124,7 +124,7 @@ class TlsLink(asyncio.Transport, asyncio.Protocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self._is_open:
-            # A refusal before the handshake: there is no way to say it.
+            # A refusal before the handshake cannot be sent.
             self.abort()
             return
         if self._is_done:

@@ -1,4 +1,4 @@
-"""Spans of the broker for OpenTelemetry: what became of a message, in the trace of its push.
+"""Spans of the broker for OpenTelemetry: the steps of a message, in the trace of its push.
 
 Nothing here runs, and the library is not imported, unless `otlp_endpoint` is set. Start with
 `traced_traffic.py`.

@@ -45,7 +45,7 @@ def make_health(
 
 def _reason_of(error: Exception | None) -> str:
     if error is None:
-        # The database answers, and the broker is about to become whole.
+        # The database answers, and the broker is about to join it.
         return "starting"
     return error.reason if isinstance(error, StorageUnavailable) else "failed"
 

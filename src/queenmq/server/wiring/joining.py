@@ -1,7 +1,8 @@
 """Brings a broker and its database together: at the start, or later when the database is there.
 
 Without the database a broker keeps pushes on disk and refuses the rest. Once the database answers,
-the schema is brought up to date, the spool of that database is opened, and the broker is whole.
+the schema is brought up to date, the spool of that database is opened, and the broker serves
+everything.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Joining:
         self.database_id = orders.database_id
 
     async def start(self) -> None:
-        """Join now, or make ready for later. Raises what a later try cannot put right."""
+        """Join now, or prepare to join later. Raises errors that a retry cannot fix."""
         await self._database.open(is_lazy=True)
         try:
             if (missing := self._orders.missing) is not None:
@@ -100,7 +101,7 @@ class Joining:
                     extra={"event": "not_whole"},
                 )
             except Exception:
-                # A defect must be seen, and must not leave the broker without its database.
+                # Log a bug, and keep trying to join.
                 logger.exception(
                     "Joining the database failed unexpectedly; retrying.",
                     extra={"event": "join_broke"},

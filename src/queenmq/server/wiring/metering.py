@@ -96,7 +96,7 @@ class Metering:
         self._publisher.start()
 
     async def stop(self, *, is_joined: bool) -> None:
-        """Measure no more, and write what the last minute has if the database takes it."""
+        """Stop measuring, and write the last minute if the database accepts it."""
         self._publisher.stop()
         if not is_joined:
             return

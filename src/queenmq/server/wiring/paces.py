@@ -1,4 +1,4 @@
-"""How many calls each path of a broker may have in flight: as set, or as measured."""
+"""Bounds the calls in flight of each path: as configured, or as measured."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ class Paces:
         return pace
 
     async def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         await self._round_trips.stop()

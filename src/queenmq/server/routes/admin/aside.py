@@ -1,4 +1,4 @@
-"""Pushes that were set aside on this broker's disk: what they are, and back with them."""
+"""Pushes that were set aside on this broker's disk: list and retry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AsideRoutes:
 
     @route("GET", "/api/v1/operations/aside", wire.AsideList, query=PAGE)
     async def list(self, request: Request) -> Response:
-        """Return a page of what was set aside, oldest first."""
+        """Return a page of set-aside pushes, oldest first."""
         page = parse_page(parse_query(request.scope["query_string"]))
         found = await self._journal.list_aside(limit=page.limit, offset=page.offset)
         stats = self._spool_stats()
@@ -51,7 +51,7 @@ class AsideRoutes:
 
     @route("POST", "/api/v1/operations/retry", wire.OperationsRetried)
     async def retry(self, _: Request) -> Response:
-        """Put everything that was set aside here, and every failed operation, back in line."""
+        """Retry all pushes set aside on this broker, and all failed operations."""
         aside = await self._journal.retry_aside()
         self._on_retry()
         operations = await self._store.retry_failed(limit=_OPERATIONS_MAX)

@@ -1,4 +1,4 @@
-"""Dead letters: list, push again, forget."""
+"""Dead letters: list, push again, delete."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class DeadLetterRoutes:
         needs_body=False,
     )
     async def retry(self, request: Request) -> Response:
-        """Push dead letters again, longest dead first, as many as one call may."""
+        """Push dead letters again, oldest failure first, as many as one call may."""
         body = await read_request(
             request, wire.DeadLetterRetryRequest, default=wire.DeadLetterRetryRequest()
         )
@@ -114,7 +114,7 @@ class DeadLetterRoutes:
         query={**_FILTER, "olderThanSeconds": int, "limit": int},
     )
     async def purge(self, request: Request) -> Response:
-        """Forget dead letters, longest dead first, as many as one call may."""
+        """Delete dead letters, oldest failure first, as many as one call may."""
         query = parse_query(request.scope["query_string"])
         which = _which(
             query.get("queue"),
@@ -154,7 +154,7 @@ def _which(
 
 
 def _natural(query: dict[str, str], field: str) -> int | None:
-    """Return a number that decides what is removed: what cannot be read is refused, not ignored."""
+    """Return a number that decides what is removed. Invalid text is refused, not ignored."""
     text = query.get(field)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""Consumer groups: what they are behind with; seek, delete, change a remembered start."""
+"""Consumer groups: lag, seek, delete, change of a stored start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.groups import GroupStore
 
-#: A group that has left a message lying for longer than this is called lagging.
+#: A group whose oldest message waits longer than this is lagging.
 _LAGGING_S = 300
 _LAG_DEFAULT_S = 3600
 _LAG_MAX_S = 2**31 - 1
@@ -55,7 +55,7 @@ class GroupRoutes:
 
     @route("GET", _TOP, _GROUPS)
     async def list(self, request: Request) -> Response:
-        """Return an element per group and queue; Spark streams stand beside the consumers."""
+        """Return an element per group and queue, including Spark streams."""
         paused = self._paused_groups()
         groups = [_group(row, paused) for row in await self._store.list_groups()]
         streams = [_stream_group(row) for row in await self._store.list_streams()]
@@ -94,7 +94,7 @@ class GroupRoutes:
 
     @route("DELETE", _TOP + "/{group:name}", wire.GroupDeleted, query={"deleteMetadata": bool})
     async def delete(self, request: Request) -> Response:
-        """Forget a group on all queues. One transaction per queue: repeat it if it breaks off."""
+        """Delete a group on all queues. One transaction per queue: repeat it after an error."""
         group, deletes_start = self._name(request, "group"), _deletes_start(request)
         removed = 0
         for queue in await self._store.find_group_queues(group):
@@ -111,9 +111,9 @@ class GroupRoutes:
 
     @route("DELETE", _ON_QUEUE, wire.GroupDeleted, query={"deleteMetadata": bool})
     async def delete_on_queue(self, request: Request) -> Response:
-        """Forget a group on one queue."""
+        """Delete a group on one queue."""
         if b"/partitions/" in request.scope["raw_path"]:
-            # Taken for the name of a queue, it would be a success that did nothing.
+            # Taken as a queue name, it would succeed and do nothing.
             raise NotFound(
                 "a group cannot be deleted on one partition; delete it on the queue,"
                 " or escape the slashes of the queue's name"
@@ -145,7 +145,7 @@ class GroupRoutes:
         request=wire.GroupStartRequest,
     )
     async def set_start(self, request: Request) -> Response:
-        """Change the start that is remembered for a group; its cursors stay."""
+        """Change the stored start of a group. Its cursors stay."""
         group = self._name(request, "group")
         body = await read_request(request, wire.GroupStartRequest)
         time = parse_time("subscriptionTimestamp", body.subscription_timestamp)

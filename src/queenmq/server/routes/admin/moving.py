@@ -35,7 +35,7 @@ _SILENT = timedelta(seconds=60)
 
 
 class MigrationRoutes:
-    """One copy at a time, run by the process that was asked. Any broker tells how far it is."""
+    """One copy at a time, run by the process that was asked. Any broker reports its progress."""
 
     def __init__(self, states: PostgresOperationStore, *, source_url: str) -> None:
         self._states = states
@@ -44,7 +44,7 @@ class MigrationRoutes:
 
     @route("POST", _HOME + "test-connection", wire.TargetTested, request=wire.MigrationTarget)
     async def test(self, request: Request) -> Response:
-        """Say whether a copy could go there."""
+        """Check whether a copy could go there."""
         url = _url_of(await read_request(request, wire.MigrationTarget))
         try:
             version = await mover.look_at(url)
@@ -54,7 +54,7 @@ class MigrationRoutes:
 
     @route("POST", _HOME + "start", wire.MigrationStarted, request=wire.MigrationTarget)
     async def start(self, request: Request) -> Response:
-        """Begin to copy; brokers are paused from now on."""
+        """Start a copy. Brokers are paused from now on."""
         url = _url_of(await read_request(request, wire.MigrationTarget))
         await self._refuse_while_running("a copy is running; wait for it, see status")
         started = wire.MigrationStatus(
@@ -66,7 +66,7 @@ class MigrationRoutes:
 
     @route("GET", _HOME + "status", wire.MigrationStatus)
     async def status(self, request: Request) -> Response:
-        """Say how far the last copy has come."""
+        """Return the progress of the last copy."""
         return json_answer(await self._read())
 
     @route("POST", _HOME + "validate", wire.MigrationValidated, request=wire.MigrationTarget)
@@ -83,7 +83,7 @@ class MigrationRoutes:
 
     @route("POST", _HOME + "reset", wire.MigrationReset)
     async def reset(self, request: Request) -> Response:
-        """Forget the last copy. What it has copied stays."""
+        """Forget the last copy. The copied data stays."""
         await self._refuse_while_running("a copy is running; it cannot be forgotten before its end")
         await self._save(wire.MigrationStatus(status="idle"))
         return json_answer(wire.MigrationReset(True, "the last copy is forgotten"))
@@ -102,7 +102,7 @@ class MigrationRoutes:
         except QueenError as error:
             ended = _with(told, status="failed", error=str(error))
         except Exception as error:
-            # A defect must be seen, and must not leave a copy that seems to run for ever.
+            # Log a bug, and do not leave a copy that seems to run for ever.
             logger.exception("moving the database failed", extra={"event": "move_broke"})
             ended = _with(told, status="failed", error=f"it failed: {type(error).__name__}")
         finally:

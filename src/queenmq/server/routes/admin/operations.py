@@ -1,4 +1,4 @@
-"""The operation queue as operators see it: counts, lists, one operation, and what to do with it."""
+"""The operation queue for operators: counts, lists, single operations, retry and discard."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ class OperationRoutes:
 
     @route("POST", _ONE + "/retry", wire.OperationDecided)
     async def retry(self, request: Request) -> Response:
-        """Let a failed operation run again."""
+        """Retry a failed operation."""
         answer = await self._decide(request, "retry", "pending")
         self._on_retry()
         return answer
 
     @route("POST", _ONE + "/discard", wire.OperationDecided)
     async def discard(self, request: Request) -> Response:
-        """Drop an operation that is not stored yet, with what it would have pushed."""
+        """Drop an operation that is not stored yet, with its messages."""
         return await self._decide(request, "discard", "discarded")
 
     async def _decide(self, request: Request, action: str, becomes: str) -> Response:

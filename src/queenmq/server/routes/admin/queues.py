@@ -71,7 +71,7 @@ class QueueRoutes:
 
     @route("DELETE", _QUEUE, wire.QueueDeleted)
     async def delete(self, request: Request) -> Response:
-        """Remove a queue; also an answer of success when there was none."""
+        """Delete a queue. Succeeds even if there is none."""
         name = request.path_params["queue"]
         check_name("queue", name, length_max=self._settings.max_name_length)
         existed = await self._store.delete_queue(name)

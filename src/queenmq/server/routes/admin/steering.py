@@ -104,7 +104,7 @@ class SteeringRoutes:
         query={"toEnd": bool, "timestamp": str, "partition": str, "seq": int},
     )
     async def preview_seek(self, request: Request) -> Response:
-        """Count what a seek would bring again and what it would skip."""
+        """Count the messages that a seek would redeliver or skip."""
         group, queue = self._name(request, "group"), self._name(request, "queue")
         query = parse_query(request.scope["query_string"])
         partition = check_text("partition", query.get("partition")) or None
@@ -121,7 +121,7 @@ class SteeringRoutes:
         wire.LeaseEnded,
     )
     async def end_lease(self, request: Request) -> Response:
-        """End a lease before its time, so that its messages can be had again."""
+        """End a lease before it expires, so that its messages can be popped again."""
         group, queue = self._name(request, "group"), self._name(request, "queue")
         partition = self._name(request, "partition")
         until = await self._store.end_lease(group, queue, partition)
@@ -135,7 +135,7 @@ class SteeringRoutes:
 
     @route("POST", _GROUP + "/pause", wire.GroupPaused)
     async def pause(self, request: Request) -> Response:
-        """Hand out nothing to a group, on all queues and brokers, until it is resumed."""
+        """Pause a group on all queues and brokers, until it is resumed."""
         return await self._switch(request, is_paused=True)
 
     @route("POST", _GROUP + "/resume", wire.GroupPaused)

@@ -78,7 +78,7 @@ class AckRoute:
         is_hot=True,
     )
     def batch(self, exchange: Exchange) -> None:
-        """Ack many messages of one group, and pop what comes after them if that is asked."""
+        """Ack many messages of one group, and on request pop the next ones."""
         self._load.admit(OperationType.ACK_BATCH)
         try:
             request = wire.decode(exchange.body, wire.AckBatchRequest)

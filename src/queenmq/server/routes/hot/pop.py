@@ -78,7 +78,7 @@ class PopRoute:
         self._maintenance = maintenance
         self._load = load
         self._subscriptions = subscriptions
-        # Consumers repeat themselves: parsing each distinct request once is most of the parsing.
+        # Consumers repeat requests, so parsing each distinct one once saves most of the work.
         self._parse = functools.lru_cache(maxsize=4096)(
             functools.partial(parse_pop, settings=settings)
         )
@@ -122,9 +122,10 @@ class PopRoute:
             exchange.answer(204, b"", ((b"queen-reason", reason.encode()),))
 
     def _open(self, request: PopRequest, answer: PopAnswer) -> PopAnswer:
-        """Decrypt the messages; those that cannot be stay in their queue.
+        """Decrypt the messages.
 
-        Raise if nothing is left, so that a consumer hears of it.
+        Unreadable ones stay in their queue. Raises if nothing is left, so that a consumer gets the
+        error.
         """
         if not any([grant.is_encrypted for grant in answer.grants]):
             return answer
@@ -136,9 +137,9 @@ class PopRoute:
         return dataclasses.replace(answer, grants=opened.grants)
 
     def _take_back(self, exchange: Exchange, request: PopRequest, answer: PopAnswer) -> PopAnswer:
-        """Hand back what a client gets that has left, or leaves before it has read it.
+        """Hand back the messages of a client that has left, or leaves before it has read them.
 
-        A token that ran out meanwhile counts as leaving.
+        A token that expired meanwhile counts as leaving.
         """
         exchange.on_left = None
         if not answer.grants:
@@ -170,7 +171,7 @@ class PopRoute:
     async def follow(self, exchange: Exchange, request: PopRequest) -> bytes | None:
         """Return the answer to a pop that follows acks, or None when it gets nothing.
 
-        A pop that fails is no reason to withhold the results of the acks.
+        A failed pop must not hide the results of the acks.
         """
         if exchange.has_left:
             return None

@@ -30,7 +30,7 @@ def to_push_items(
 ) -> PushItems:
     """Return the items of a request as columns, every value checked.
 
-    Who pushed them is what the token says, never what the body does.
+    The producer is the subject of the token, never a value of the body.
     """
     check_count("items", len(items), count_max=settings.max_items)
     length_max = settings.max_name_length
@@ -95,8 +95,9 @@ _SPOOLED = (ItemOutcome.SPOOLED, ItemOutcome.SPOOLED_FOR_MAINTENANCE)
 def push_answers(
     items: PushItems, outcome: PushOutcome, wait_s: Callable[[int], int]
 ) -> list[wire.PushAnswer]:
-    """Return one element per item, in item order. `wait_s` tells how long a place in line may
-    take.
+    """Return one element per item, in item order.
+
+    `wait_s` tells how long a place in line may take.
     """
     if items.trace_ids is None and outcome.outcomes.count(_STORED) == len(outcome.outcomes):
         # All stored, as nearly always.
@@ -217,7 +218,7 @@ class PushRoute:
         self._push(exchange, needs_key=True)
 
     def _push(self, exchange: Exchange, *, needs_key: bool) -> None:
-        # Before decoding: what is refused shall cost little.
+        # Before decoding, because refusals must be cheap.
         decision = self._load.admit(OperationType.PUSH)
         try:
             request = wire.decode(exchange.body, wire.PushRequest)

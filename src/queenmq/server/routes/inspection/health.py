@@ -18,7 +18,7 @@ from queenmq.server.routing.spec import route
 from queenmq.storage.spool import SpoolStats
 from queenmq.storage.stores.admin import AdminStore
 
-#: A database that takes longer than this is not one to send traffic to.
+#: A database that takes longer than this is not ready for traffic.
 _PING_S = 2.0
 
 
@@ -42,7 +42,7 @@ class HealthRoutes:
 
     @route("GET", "/health/live", wire.Live, is_hot=True)
     def live(self, exchange: Exchange) -> None:
-        """Answer that the event loop turns. Nothing else is checked."""
+        """Answer that the event loop runs. Nothing else is checked."""
         exchange.answer(200, b'{"status":"live"}')
 
     @route("GET", "/health/ready", wire.Live, query={"for": str}, also={503: wire.Live})
@@ -54,7 +54,7 @@ class HealthRoutes:
         if wanted is not None and wanted not in NAMES:
             raise InvalidRequest(f"for must be one of {', '.join(NAMES)}; got {wanted!r}")
         _, found = await self.check_database()
-        # A failing call for operators is no reason to send messages elsewhere.
+        # A failing call for operators is no reason to redirect messages.
         asked = [wanted] if wanted is not None else [name for name in NAMES if name != "admin"]
         is_ready = not self.is_stopping and all(found[name].is_accepted for name in asked)
         return json_answer(
@@ -93,7 +93,7 @@ class HealthRoutes:
         return wire.SpoolState(stats.pending_records, stats.pending_bytes, stats.aside_records)
 
     async def check_database(self) -> tuple[bool, dict[str, Capability]]:
-        """Return whether the database answers now, and what that means with all that is known."""
+        """Return whether the database answers now, and the resulting capabilities."""
         silence = await self._ping()
         known = self._circumstances()
         if known.outage is None and silence is not None:
@@ -115,7 +115,7 @@ class HealthRoutes:
 
 
 def _sentence(found: Mapping[str, Capability]) -> str:
-    """Return what is not as it should be."""
+    """Return the kinds of requests that are not served normally."""
     parts = [
         f"{name} is {one.status} ({one.reason})" for name, one in found.items() if not one.is_well
     ]

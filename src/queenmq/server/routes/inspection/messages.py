@@ -97,7 +97,7 @@ class MessageRoutes:
         query=PAGE,
     )
     async def of_queue(self, request: Request) -> Response:
-        """Return the newest messages of a queue, in short."""
+        """Return the newest messages of a queue, without payloads."""
         query = parse_query(request.scope["query_string"])
         page = parse_page(query, default=50, limit_max=_LIMIT_MAX)
         _check_reach(page)
