@@ -155,9 +155,11 @@ class Queen:
         """Buffer payloads to push them later. Waits while the buffer is full.
 
         Args:
-            queue: The queue. payloads: A payload or a list of them, as for `push`. partition: The
-            partition; by default `Default`. options: `message_count` and `time_millis` trigger a
-            flush; at `max_size` messages the caller waits.
+            queue: The queue.
+            payloads: A payload or a list of them, as for `push`.
+            partition: The partition; by default `Default`.
+            options: `message_count` and `time_millis` trigger a flush. At `max_size` messages the
+                caller waits.
         """
         items = calls.push_items(
             queue, payloads, partition=partition, trace_id=current_trace_id()
