@@ -132,7 +132,7 @@ class StorageUnavailable(QueenError):
         self.public = public or "the database cannot serve the request now; try again"
         #: One word for it: in `/health`, and in the log.
         self.reason = reason
-        #: The call was sent, so it may have been carried out all the same.
+        #: The call was sent, so it may have been carried out anyway.
         self.is_in_doubt = is_in_doubt
         #: Whether it may be the database as a whole.
         self.is_suspicious = is_suspicious

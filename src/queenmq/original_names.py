@@ -16,7 +16,7 @@ class Named(NamedTuple):
 
 
 def _to_seconds(text: str) -> str:
-    """Return milliseconds as whole seconds, one at least; what is no number is left as it is."""
+    """Return milliseconds as whole seconds, at least one. Other text is returned unchanged."""
     return str(max(1, int(text) // 1000)) if text.isdecimal() else text
 
 

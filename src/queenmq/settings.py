@@ -134,7 +134,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     load_push_threshold: Pressure = 0.7  # Pushes are queued from this pressure on.
     load_push_queue_max: Count = 10_000  # Queued operations; under load more are refused.
     load_partition_queue_max: Bound = 1_000  # Operations that may wait in one partition.
-    load_ack_threshold: Pressure = 0.8  # Acks count as under load; they are served all the same.
+    load_ack_threshold: Pressure = 0.8  # Acks count as under load; they are still served.
     load_ack_queue_max: Count = 50_000  # Ack requests that may wait; more are refused.
     load_pop_threshold: Pressure = 0.95  # Pops are refused from this pressure on.
     load_age_limit_ms: Bound = 1_000  # A push or ack that waits this long is a pressure of 1.

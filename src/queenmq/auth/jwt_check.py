@@ -22,7 +22,7 @@ ALGORITHMS = ("HS256", "RS256", "ES256", "EdDSA")
 #: RFC 7518 asks for a secret as long as the hash.
 SECRET_BYTES_MIN = 32
 _RSA_BITS_MIN = 2_048
-#: Longer ones are not looked at.
+#: Longer tokens are refused unread.
 TOKEN_BYTES_MAX = 8_192
 
 

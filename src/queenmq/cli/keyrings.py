@@ -42,7 +42,7 @@ def read(context: str) -> str:
 
 
 def forget(context: str) -> None:
-    """Remove the token of a context; one that is gone already is no problem."""
+    """Remove the token of a context. A missing one is fine."""
     keyring = _keyring()
     if keyring is not None:
         try:

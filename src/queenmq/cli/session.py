@@ -128,7 +128,7 @@ class Session:
         return given
 
     def require_queue(self, name: str) -> None:
-        """Raise if there is no queue of this name: what comes empty may be a slip of the pen."""
+        """Raise if there is no queue of this name, because an empty result may be a typo."""
         self.queen.admin.get_queue_detail(name, limit=1)
 
     def __enter__(self) -> Self:

@@ -96,7 +96,7 @@ def resolve_options(config: Config, given: Mapping[str, Any]) -> Options:
     merged.update((name, value) for name, value in given.items() if value is not None)
     unknown = {*merged, *given} - Options.__annotations__.keys()
     if unknown:
-        raise TypeError(f"there is no option {', '.join(sorted(unknown))}; see docs/client.md")
+        raise TypeError(f"unknown option {', '.join(sorted(unknown))}; see docs/client.md")
     if "urls" not in merged:
         if "url" not in merged:
             raise ValueError("there is no URL; pass one, such as Queen('http://localhost:6632')")

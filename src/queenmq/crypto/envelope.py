@@ -23,7 +23,7 @@ _AAD_PREFIX = b"queen payload 1"
 
 
 class Place(NamedTuple):
-    """Which message it is, by what is known before it is stored and stays true ever after."""
+    """Identifies a message by facts that are known before it is stored and never change."""
 
     queue: str
     partition: str
@@ -40,7 +40,7 @@ class Envelope(msgspec.Struct, rename="camel"):
 
 
 class Damaged(Exception):
-    """The bytes are no envelope, were changed, or belong to another message."""
+    """The bytes are not an envelope, were changed, or belong to another message."""
 
 
 def bind(place: Place) -> bytes:

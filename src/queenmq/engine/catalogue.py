@@ -180,5 +180,5 @@ class Catalogue:
             future.set_result(result)
         else:
             future.set_exception(result)
-            # Every caller may have left. Then nobody reads the error, and that is fine.
+            # Every caller may have left. Then the error needs no reader.
             future.exception()

@@ -72,7 +72,7 @@ class Memory:
 
 
 class Reading:
-    """The numbers of a place as anybody may read them."""
+    """The numbers of a place, for all readers."""
 
     def __init__(self, part: memoryview) -> None:
         used, _, self.pid = _HEAD.unpack_from(part)

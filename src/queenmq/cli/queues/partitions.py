@@ -105,7 +105,7 @@ def release(
     group: Annotated[str, typer.Option(help="The group that holds the lease.")],
     yes: Yes = False,
 ) -> None:
-    """End the lease of a group on one partition, so that its messages can be had again.
+    """End the lease of a group on one partition, so that its messages can be popped again.
 
     Example: queen partitions release orders customer-42 --group billing --yes
     """

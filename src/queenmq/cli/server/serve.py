@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 Text = str | None
 
-#: How often the embedded server is looked at.
+#: How often the embedded server is checked.
 _CHECK_S = 1.0
 
 
@@ -141,7 +141,7 @@ def _run(loaded: settings.Settings, origins: dict[str, settings.Origin]) -> bool
             f"the broker needs {error.name}, which is missing; run pip install 'queenmq[server]'"
         ) from error
     check_settings(loaded)
-    # Mistakes in files are told now, and not by every worker.
+    # Report mistakes in files now, and not once per worker.
     files = find_files(loaded)
     if files is not None:
         make_context(files)

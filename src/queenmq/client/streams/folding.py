@@ -27,7 +27,7 @@ class Emit:
     window_key: str | None = None
 
     def context(self, partition: str, partition_id: str) -> dict[str, Any]:
-        """Return what later steps are told beside the value."""
+        """Return the context that later steps get with the value."""
         return {
             "partition": partition,
             "partitionId": partition_id,

@@ -1,5 +1,7 @@
-"""The steps of a stream that keep no state, and the last step. Each has the configuration that goes
-into the hash of its stream, under the names of the official SDK.
+"""The steps of a stream that keep no state, and the last step.
+
+Each has the configuration that goes into the hash of its stream, under the names of the official
+SDK.
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ class Sink:
         self.config = {"kind": "sink", "queue": self.queue}
 
     def item(self, value: Any, source_partition: str | None) -> dict[str, Any]:
-        """Return the push of a value; what is no object is wrapped as `{"value": ...}`."""
+        """Return the push of a value. A value that is not an object becomes `{"value": ...}`."""
         if callable(self._partition):
             partition = str(self._partition(value))
         else:

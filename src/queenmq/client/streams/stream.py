@@ -32,7 +32,7 @@ class WindowKeywords(TypedDict, total=False):
 
     #: How long a window stays open after its end.
     grace_period: float
-    #: How often windows are looked for that have ended while no message came; 0: never.
+    #: How often to close windows that ended while no message came; 0: never.
     idle_flush_ms: int
     #: Gives the time of a message; without it that is when it was pushed.
     event_time: Callable[[Any], Any]

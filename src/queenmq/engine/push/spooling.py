@@ -6,7 +6,7 @@ steady stream of pushes cannot keep it open for ever.
 
 A record that the database refuses for its data is set aside. A fault of the database is not the
 record's: the drain is stuck and retries the record for as long as it takes. Meanwhile new pushes
-are refused, because nobody knows when they could be stored.
+are refused, because it is unknown when they could be stored.
 """
 
 from __future__ import annotations

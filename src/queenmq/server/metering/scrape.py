@@ -62,7 +62,7 @@ class Kept(Generic[T]):
 
 
 class Scrape:
-    """One broker's answer to Prometheus. `series_max` bounds the queues that are told apart."""
+    """One broker's answer to Prometheus. `series_max` bounds the queues with their own series."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from queenmq.storage.stores.dead_letters import (
 
 class LetterRetries:
     """A payload is bound to its transaction id, and a letter whose message is still there needs
-    another one. So it is encrypted anew before it is pushed again.
+    another one. So it is encrypted again before it is pushed.
     """
 
     def __init__(self, store: DeadLetterStore, vault: Vault) -> None:

@@ -1,6 +1,6 @@
 """TLS in front of the edge.
 
-`certificates` makes the context from files and makes it anew when they change. `link` stands
+`certificates` makes the context from files and reloads it when they change. `link` stands
 between a socket and a connection of the edge: ciphertext goes in and out, the connection sees
 bytes. Without TLS nothing of this is used.
 """

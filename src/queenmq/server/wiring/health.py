@@ -24,7 +24,7 @@ def make_health(
     is_down: Callable[[], bool],
     problems: Callable[[], list[str]],
 ) -> HealthRoutes:
-    """Return the routes, which ask anew each time."""
+    """Return the routes. They gather the facts on each request."""
 
     def gather() -> Circumstances:
         failures = database.failures.items()

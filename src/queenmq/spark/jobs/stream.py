@@ -36,7 +36,7 @@ _NOTE_EVERY = 20
 
 
 class StreamFailed(QueenError):
-    """A stream ended by itself; the text has the reason."""
+    """A stream ended by itself. The text has the reason."""
 
 
 @dataclass

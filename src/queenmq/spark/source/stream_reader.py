@@ -67,7 +67,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._database: Database | None = None
         #: Of a trigger that reads what is there now: where it ends.
         self._target: int | None = None
-        #: Messages removed unread have been looked for since this reader began.
+        #: Whether this reader has checked for messages that were removed unread.
         self._is_counted = False
         self._may_publish = False
         #: Position and lag as last published, and when.

@@ -39,10 +39,10 @@ class Aside:
         self._checkpoint = checkpoint
         note = checkpoint.note()
         self._kept = note
-        #: The last batch that was looked at, or needs no look.
+        #: The last batch that was checked, or needs no check.
         self.batch = note.batch
         self.counts = Counter(note.counts or {})
-        #: Batches whose notes Spark had removed before they could be looked at.
+        #: Batches whose notes Spark had removed before they could be checked.
         self.missed: list[int] = []
 
     @property

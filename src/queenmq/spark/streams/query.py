@@ -265,7 +265,7 @@ class Query:
         if window is not None:
             gaps.append(F.when(time.isNull(), "the event time is missing"))
             ahead = F.expr(f"INTERVAL '{milliseconds(window.ahead) / 1000:f}' SECOND")
-            # One time that is far off would end the windows of everybody else.
+            # One time far in the future would close the windows of all other keys.
             gaps.append(F.when(time > F.col("created_at") + ahead, "the event time is ahead"))
         return gaps or [F.lit(None).cast("string")]
 

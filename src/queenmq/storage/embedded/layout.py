@@ -92,7 +92,7 @@ class Runtime:
 
 
 def create_data_dir(data_dir: Path, *, group_id: int | None) -> None:
-    """Create the data directory if missing, closed to everybody else.
+    """Create the data directory if it is missing, private to its owner.
 
     `group_id` is the group of the account that will run postgres for root. That group may then
     pass through the directory, which saves giving postgres a capability; it can neither list nor

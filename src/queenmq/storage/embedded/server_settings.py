@@ -1,6 +1,6 @@
 """The settings of the embedded server and why each has its value; pure, but for `ram_bytes`.
 
-They go to a file which is written anew on every start. Someone who runs the broker changes them
+They go to a file that is rewritten on every start. An operator changes them
 with `extra_settings` or with ALTER SYSTEM, which PostgreSQL reads after this file.
 """
 

@@ -130,7 +130,7 @@ class Drain:
         files.store_cursor(behind)
         with files.lock:
             state = files.state.load()
-            # How many records that were is unknown, so the rest is counted anew.
+            # How many records that were is unknown, so the rest is counted again.
             records, total = files.segments.count(behind, state.end)
             position = replace(state.cursor, place=behind)
             self._store(replace(state, pending=records, pending_bytes=total), position)

@@ -1,7 +1,7 @@
 """The format of a record: four bytes length, four bytes CRC32C of length and body, then the body.
 
 Numbers are little-endian. Pure: bytes in, values out. The checksum covers the length, so a run of
-zeros, which a file system may leave behind a crash, is no record.
+zeros, which a file system may leave behind a crash, is not a record.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def is_no_room(error: BaseException | None) -> bool:
 
 
 class Reserve:
-    """A file of nothing. Missing or short, it is no fault: there was no room to make it."""
+    """A file of zeros. It may be missing or short if there was no room to make it."""
 
     def __init__(self, path: Path, *, size_bytes: int = RESERVE_BYTES) -> None:
         self._path = path

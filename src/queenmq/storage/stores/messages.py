@@ -376,7 +376,7 @@ def _partition_ref(row: Record) -> PartitionRef:
 def _id_digits(number: int | None) -> str:
     """Return what the SQL function id_prefix makes of a partition's number: digits 15 to 25."""
     if number is None:
-        # Deleted meanwhile; a push to it makes it anew.
+        # Deleted meanwhile. A push to it creates it again.
         return ""
     low = number & 0xFFFFF
     return f"{number >> 20 & 0xFFF:03x}-{8 | number >> 32:x}{low >> 8:03x}-{low & 0xFF:02x}"

@@ -51,7 +51,7 @@ class OverviewRefresh(Answer):
 
 
 class StatsRefreshed(Answer):
-    """The overview was computed anew."""
+    """The overview was computed again."""
 
     success: bool
     overview: OverviewRefresh

@@ -284,7 +284,7 @@ def _stream(row: Any) -> wire.GroupStream:
 
 
 def _encode_lagging(row: Any) -> wire.LaggingPartition:
-    # Leases know no names, so there is no worker.
+    # Leases do not name their consumer, so there is no worker.
     return wire.LaggingPartition(
         consumer_group=row["consumer_group"],
         queue_name=row["queue_name"],

@@ -31,7 +31,7 @@ _PAGE_MAX = 1_000
 
 
 class SteeringRoutes:
-    """`on_freed` is told in which queue messages may be had again."""
+    """`on_freed` is called with the queue whose messages can be popped again."""
 
     def __init__(
         self,

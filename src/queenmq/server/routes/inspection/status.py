@@ -100,7 +100,7 @@ class StatusRoutes:
 
     @route("POST", "/api/v1/stats/refresh", wire.StatsRefreshed)
     async def refresh(self, request: Request) -> Response:
-        """Compute what is kept for a while anew."""
+        """Compute the cached overview again."""
         began = now_ms()
         await self._load_overview(0)
         took = round(now_ms() - began, 1)

@@ -115,7 +115,7 @@ class TraceRoutes:
 
 
 def _trace(row: Any) -> dict[str, Any]:
-    # Consumers give no name of theirs, so there is no worker.
+    # Consumers do not send a name, so there is no worker.
     return {
         "id": row["id"],
         "event_type": row["event_type"],

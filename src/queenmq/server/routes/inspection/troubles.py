@@ -31,7 +31,7 @@ from queenmq.storage.stores.observation.troubles import TroubleStore
 
 #: Late groups that are asked why.
 _EXPLAINED_MAX = 3
-#: An answer serves everybody for this long.
+#: How long an answer is cached for all callers.
 _AGE_MS = 5_000.0
 #: And for this many times as long as it took: with millions of partitions it takes seconds, and
 #: the database must not spend more than a twentieth of a core on it.

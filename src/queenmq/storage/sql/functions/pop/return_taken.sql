@@ -22,7 +22,7 @@ BEGIN
         SELECT q.id FROM queen.queues q
         WHERE q.id IN (SELECT p.queue_id FROM queen.partitions p WHERE p.id = ANY (p_partition_ids))
         ORDER BY q.id FOR NO KEY UPDATE);
-    -- Look-ups search the queue anew: none of its messages is new, and yet they are to be had again.
+    -- Look-ups search the whole queue again, because its old messages are available again.
     UPDATE queen.queues SET changed_xid = pg_current_xact_id() WHERE id = ANY (v_queue_ids);
     PERFORM FROM queen.partition_consumers pc
     WHERE pc.partition_id = ANY (p_partition_ids) AND pc.consumer_group = p_consumer_group

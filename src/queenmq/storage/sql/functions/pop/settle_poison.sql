@@ -25,7 +25,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM nextval('queen.expired_leases');
-    -- Those of its batch and its own; expiry_count starts anew whenever a message of the batch passes.
+    -- Those of its batch and its own; expiry_count starts over whenever a message of the batch passes.
     SELECT on_poison, greatest(retry_limit, 1) + 1, ack_history INTO v_on_poison, v_expiries, v_keeps
     FROM queen.queues WHERE id = v_row.queue_id;
     v_seq := v_row.lease_end_seq;

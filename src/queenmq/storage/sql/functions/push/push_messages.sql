@@ -10,7 +10,7 @@
 -- p_looks_first: operations are likely, so partitions where they wait are left out before any lock. Otherwise a push
 -- would wait for a run that it has to follow. p_is_accepted: the items were accepted before, so no maxSize refuses
 -- them: it bounds what is accepted. p_lock_timeout_ms bounds the wait for each partition's row; NULL leaves the
--- caller's own setting. p_are_ids_new: transaction ids are not looked for before the insert, so one that is repeated
+-- caller's own setting. p_are_ids_new: no duplicate check before the insert, so a transaction id that is repeated
 -- is an error instead of a duplicate, unless it is the message id of one pushed without: the caller has seen that it
 -- is none. p_keys, p_digests, p_origins: the idempotency keys of the requests (note_push_keys), NULL without any.
 -- Result: one row of arrays in item order. outcomes: q queued, d duplicate (message_ids then has the

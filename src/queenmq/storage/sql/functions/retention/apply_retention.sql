@@ -54,7 +54,7 @@ BEGIN
         RETURN;
     END IF;
     v_groups := ARRAY(SELECT g.consumer_group FROM queen.queue_groups(v_queue.id, v_queue.name) g);
-    -- Of a stream that began anew under its group's name the old position is of no matter.
+    -- If a stream started over under its group's name, its old position does not count.
     SELECT min(s.xid) INTO v_spark_xid FROM (
         SELECT DISTINCT ON (p.consumer_group) p.xid FROM queen.spark_positions p
         WHERE p.queues::jsonb ? v_queue.name
