@@ -8,7 +8,7 @@ from queenmq.wire.shape import Answer, Pagination, Request
 
 
 class TokenRequest(Request):
-    """A token to make. Without queues or verbs nothing but the role limits it."""
+    """A token to create. Without queues or verbs, only the role limits it."""
 
     name: str
     role: str = "read-only"
@@ -38,7 +38,7 @@ class Token(Answer):
 
 
 class NewToken(Token, kw_only=True):
-    """A token that was just made, with its secret."""
+    """A new token, with its secret."""
 
     token: str
 

@@ -11,7 +11,7 @@ from queenmq.wire.shape import Answer, Request
 
 
 class AckItem(Request):
-    """One message to settle."""
+    """One message to ack."""
 
     transaction_id: str
     partition_id: str
@@ -21,13 +21,13 @@ class AckItem(Request):
 
 
 class AckRequest(AckItem):
-    """One message to settle, and the group that popped it."""
+    """One message to ack, and the group that popped it."""
 
     consumer_group: str | None = None
 
 
 class AckBatchRequest(Request):
-    """Messages of one group to settle, and the pop to make behind them."""
+    """Messages of one group to ack, and the pop that follows."""
 
     acknowledgments: list[AckItem]
     consumer_group: str | None = None
@@ -48,7 +48,7 @@ class AckResult(Answer):
 
 
 class AckedAndPopped(Answer):
-    """Results of acks, and what the pop behind them has given."""
+    """Results of acks, and of the pop that follows."""
 
     results: list[AckResult]
     next: PopAnswer | None = None
@@ -64,7 +64,7 @@ class LeaseExtended(
     Answer,
     rename={"lease_id": "leaseId", "new_expires_at": "newExpiresAt", "expires_at": "expiresAt"},
 ):
-    """A lease that was extended. The expiry has all the names that clients look for."""
+    """A lease that was extended. The expiry has all names that clients expect."""
 
     success: bool
     lease_id: str

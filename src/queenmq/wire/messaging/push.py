@@ -12,7 +12,7 @@ _NULL = Raw(b"null")
 
 
 def make_null() -> Raw:
-    """Return null; as a default it has to be made, for a schema cannot show a Raw."""
+    """Return null. It is a factory, because a schema cannot show a Raw."""
     return _NULL
 
 

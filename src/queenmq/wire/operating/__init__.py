@@ -1,1 +1,1 @@
-"""Answers about how the broker and PostgreSQL are doing, and switches."""
+"""Answers about the state of the broker and PostgreSQL, and switches."""

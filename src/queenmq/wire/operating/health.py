@@ -56,7 +56,7 @@ class Health(Answer, rename=None, omit_defaults=True, kw_only=True):
 
 
 class Rate(Answer):
-    """A count since the start, and what that makes in a second."""
+    """A count since the start, and its rate per second."""
 
     total: int
     rate: Number

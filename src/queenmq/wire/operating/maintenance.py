@@ -58,7 +58,7 @@ class MaintenanceSwitched(Answer):
 
 
 class BrokerMemory(Answer):
-    """This broker's memory of shared facts, and the way it hears of changes."""
+    """This broker's view of shared facts, and how it learns of changes."""
 
     enabled: bool
     partitions_remembered: int

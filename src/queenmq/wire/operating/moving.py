@@ -33,7 +33,7 @@ class MigrationStarted(Answer):
 
 
 class MigrationStatus(Answer, kw_only=True):
-    """How far the last copy has come."""
+    """The progress of the last copy."""
 
     #: `idle`, `running`, `completed` or `failed`.
     status: str
@@ -57,7 +57,7 @@ class TableCompared(Answer):
 
 
 class MigrationValidated(Answer):
-    """Whether both databases hold the same."""
+    """Whether both databases are equal."""
 
     success: bool
     all_match: bool

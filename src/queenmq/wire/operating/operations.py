@@ -33,7 +33,7 @@ class OperationStats(Answer, kw_only=True):
     depth: int
     oldest_age_seconds: Number | None
     drain_rate: Number | None
-    #: From accepting an operation to storing it, on average of late; None before the first.
+    #: Recent average time from accepting an operation to storing it; None before the first.
     latency_seconds: Number | None = msgspec.field(default=None, name="latency_seconds")
     pressure: Number
     #: `healthy`, `degraded` or `critical`.
@@ -79,7 +79,7 @@ class OperationList(Answer):
 
 
 class OperationDecided(Answer):
-    """An operation that goes again, or was dropped."""
+    """An operation that is retried, or was dropped."""
 
     id: str
     status: str
@@ -100,7 +100,7 @@ class AsideRecord(Answer):
 
 
 class AsideList(Answer):
-    """A page of what was set aside, oldest first."""
+    """A page of set-aside pushes, oldest first."""
 
     records: list[AsideRecord]
     total: int

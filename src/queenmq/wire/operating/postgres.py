@@ -103,7 +103,7 @@ class XminHolder(Answer):
 
 
 class SlowStatement(Answer):
-    """A statement of ours with its constants replaced, and what it took in all."""
+    """A statement of Queen with its constants replaced, and its total cost."""
 
     query: str
     calls: int

@@ -1,4 +1,4 @@
-"""Dead letters: list, push again, forget."""
+"""Dead letters: list, push again, delete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class StoredDeadLetter(Answer, Generic[T], kw_only=True):
-    """A message that was given up, with the reason."""
+    """A message that failed too often, with the reason."""
 
     id: str
     transaction_id: str
@@ -50,7 +50,7 @@ class DeadLetterRetryRequest(Request):
 
 
 class DeadLettersRetried(Answer):
-    """Dead letters that were pushed again; `remaining` tells whether others match."""
+    """Dead letters that were pushed again. `remaining` says whether others match."""
 
     success: bool
     retried: int
@@ -60,7 +60,7 @@ class DeadLettersRetried(Answer):
 
 
 class DeadLettersPurged(Answer):
-    """Dead letters that are forgotten; `remaining` tells whether others match."""
+    """Dead letters that were deleted. `remaining` says whether others match."""
 
     success: bool
     purged: int

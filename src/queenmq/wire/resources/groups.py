@@ -1,4 +1,4 @@
-"""Consumer groups: how far behind they are, and where they are moved to."""
+"""Consumer groups: their lag, and where a seek moves them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ConsumerGroup(Answer, omit_defaults=True, kw_only=True):
     subscription_timestamp: str | None
     subscription_created_at: str | None
     kind: str
-    #: Of a stream: when it last told its position.
+    #: Of a stream: when it last published its position.
     updated_at: str | None = None
     #: Whether an operator has paused it: its pops get nothing.
     is_paused: bool = False
@@ -72,7 +72,7 @@ class GroupQueue(Answer, omit_defaults=True):
 
 
 class GroupDeleted(Answer, omit_defaults=True, kw_only=True):
-    """A group that is forgotten, on all queues or on one."""
+    """A group that was deleted, on all queues or on one."""
 
     success: bool
     consumer_group: str
@@ -89,7 +89,7 @@ class GroupStartRequest(Request):
 
 
 class GroupStartChanged(Answer):
-    """The start that is remembered now."""
+    """The start that is stored now."""
 
     success: bool
     consumer_group: str

@@ -10,7 +10,7 @@ from queenmq.wire.shape import Answer, Natural, Pagination, Request
 
 
 class QueueOptions(Answer):
-    """Options of a queue; what a request leaves out falls back to these defaults."""
+    """Options of a queue. Options that a request leaves out get these defaults."""
 
     lease_time: Natural = 300
     retry_limit: Natural = 3
@@ -56,7 +56,7 @@ class QueueConfigured(Answer):
 
 
 class QueueDeleted(Answer):
-    """A queue that is gone; `existed` tells whether it was there before."""
+    """A queue that was deleted. `existed` says whether there was one."""
 
     deleted: bool
     queue: str

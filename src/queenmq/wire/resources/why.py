@@ -54,7 +54,7 @@ class WaitingOperations(Answer):
 
 
 class BrokerState(Answer):
-    """The knowledge of the process that answers."""
+    """Facts of the process that answers."""
 
     waiting_pops: int
     buffered_pushes: int
@@ -93,7 +93,7 @@ class Trouble(Answer):
 
 
 class OverallDiagnosis(Answer):
-    """What is wrong now, all over."""
+    """What is wrong now on all queues."""
 
     summary: str
     is_well: bool
