@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from queenmq.engine.load.pressure import OperationType
+from queenmq.engine.news import News
 from queenmq.errors import AccessRefused, StorageUnavailable
 from queenmq.settings import Settings
 from queenmq.storage.connection.connecting import open_connection
@@ -40,9 +41,14 @@ async def app_url(server: OwnPostgres) -> str:
 
 
 @pytest.fixture
-async def pool(app_url: str) -> AsyncIterator[Database]:
+def news() -> News:
+    return News()
+
+
+@pytest.fixture
+async def pool(app_url: str, news: News) -> AsyncIterator[Database]:
     """Open, with one connection that is idle."""
-    opened = Database(app_url, Settings(db_pool_size=8, db_hang_ms=200))
+    opened = Database(app_url, Settings(db_pool_size=8, db_hang_ms=200), news)
     await opened.open()
     yield opened
     await opened.close()
@@ -55,13 +61,13 @@ async def _call(pool: Database, query: str = "SELECT 1") -> int:
 
 @pytest.mark.parametrize("bar", _BARS.values(), ids=_BARS)
 async def test_open_connection_is_proof_that_the_database_is_up(
-    bar: str, server: OwnPostgres, pool: Database
+    bar: str, server: OwnPostgres, pool: Database, news: News
 ) -> None:
     await server.execute(bar)
     await pool.probe()
     # Also while a call is on it.
     outcomes: list[bool] = []
-    pool.watch.on_change = outcomes.append
+    news.database_down.declare(lambda: outcomes.append(True))
     call = asyncio.create_task(_call(pool, "SELECT 1 FROM pg_sleep(1)"))
     await asyncio.gather(call, pool.probe())
     assert not pool.watch.is_down and outcomes == []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.news import News
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.engine.queued_pushes.processor import OperationProcessor
-from queenmq.engine.requests import ClaimedOperation, PartitionKey, WaitingOperations
+from queenmq.engine.requests import ClaimedOperation, PartitionKey, PartitionRef, WaitingOperations
 from queenmq.errors import ClaimLost, QueenError
 from queenmq.metrics.registry import Registry
 
@@ -99,6 +101,20 @@ class OperationLines:
                 one.retry_count += 1
                 one.status = "failed" if one.retry_count >= 3 else "pending"
 
+    async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
+        return [
+            PartitionRef(
+                key=key,
+                partition_id=UUID(int=int(key.partition[1:])),
+                id_text=str(UUID(int=int(key.partition[1:]))),
+                queue_id=UUID(int=1),
+                namespace="",
+                task="",
+                is_encrypted=False,
+            )
+            for key in keys
+        ]
+
     async def count_waiting(self) -> WaitingOperations:
         return WaitingOperations(sum(one.is_blocking for one in self.operations), 0.0)
 
@@ -119,16 +135,18 @@ def make_processor(
 ) -> OperationProcessor:
     """A processor over such lines; `told` is filled with the partitions that got messages."""
 
-    async def note(keys: Sequence[PartitionKey]) -> None:
+    def note(refs: Collection[PartitionRef]) -> None:
         if told is not None:
-            told.extend(keys)
+            told.extend(ref.key for ref in refs)
 
-    metrics = OperationMetrics(Registry())
+    news = News()
+    news.pushed.declare(note)
     return OperationProcessor(
         lines,
-        metrics,
+        OperationMetrics(Registry()),
+        Catalogue(lines, lock_timeout_ms=100, wait_ms=100),  # type: ignore[arg-type]
         worker="test",
         lock_timeout_ms=100,
         is_engaged=lambda: False,
-        on_stored=note,
+        news=news,
     )

@@ -16,6 +16,7 @@ from queenmq.engine.ack import leases as lease_service
 from queenmq.engine.ack.leases import LeaseService
 from queenmq.engine.calls import lock_queues
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.news import News
 from queenmq.engine.pop import calls as pop_calls
 from queenmq.engine.pop import desk as pop_desk
 from queenmq.engine.pop import preflight
@@ -73,9 +74,7 @@ class Story:
         memory = Catalogue(self.store, lock_timeout_ms=1, wait_ms=1)
         metrics = PopMetrics(Registry(), slots=LIMITS.slots)
         leases = LeaseService(self.store, lock_timeout_ms=1, wait_ms=1_000)
-        self.service = PopService(
-            self.store, leases, memory, metrics, LIMITS, on_returned=lambda _: None
-        )
+        self.service = PopService(self.store, leases, memory, metrics, LIMITS, news=News())
         #: The last call of each pop: its number, group and partitions.
         self.tried: dict[int, tuple[str, list[UUID]]] = {}
         self.follow_calls()

@@ -56,6 +56,9 @@ HOMES = {
             SRC + "server/edge/crowd.py",
             # The last pushes of a spool may be drained by another process.
             SRC + "engine/push/spooling.py",
+            # Between two tries at a database that answers but fails.
+            SRC + "engine/queued_pushes/spool_drain.py",
+            SRC + "server/wiring/joining.py",
             # Between two questions to a server that is not the primary yet.
             SRC + "storage/connection/connecting.py",
             # A turn of the loop, and between two looks at the other hosts.
@@ -71,7 +74,7 @@ HOMES = {
             SRC + "storage/moving/mover.py",
             SRC + "server/routes/admin/moving.py",
             SRC + "services/retention.py",
-            SRC + "services/runner.py",
+            SRC + "services/periodic.py",
             SRC + "storage/connection/wake_listener.py",
         ],
     ),
@@ -106,6 +109,7 @@ ENGINE_SHELLS = {
     "calls/lock_queues",
     "calls/pace",
     "catalogue",
+    "lifecycle",
     "load/manager",
     "maintenance",
     "pop/calls",
@@ -117,6 +121,7 @@ ENGINE_SHELLS = {
     "push/spooling",
     "queued_pushes/accepted_pushes",
     "queued_pushes/processor",
+    "queued_pushes/spool_drain",
     "streams/entry",
     "streams/error_notes",
     "streams/reads",

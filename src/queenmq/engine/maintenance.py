@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
+from queenmq.engine.news import News
 from queenmq.errors import Conflict
 
 logger = logging.getLogger(__name__)
@@ -22,25 +23,25 @@ _GROUP_SWITCH = "paused_group:"
 PAUSED_GROUPS_MAX = 1_000
 
 
-class Maintenance:
-    """The switches. `on_push`, `on_pop` and `on_group` are called with each new state of theirs."""
+class StateStore(Protocol):
+    """Where the switches are, for all brokers."""
 
-    def __init__(
-        self,
-        *,
-        read: Callable[[], Awaitable[Mapping[str, Any]]],
-        write: Callable[[str, Any], Awaitable[None]],
-        remove: Callable[[str], Awaitable[None]],
-        on_push: Callable[[bool], None],
-        on_pop: Callable[[bool], None],
-        on_group: Callable[[str, bool], None],
-    ) -> None:
-        self._read = read
-        self._write = write
-        self._remove = remove
-        self._on_push = on_push
-        self._on_pop = on_pop
-        self._on_group = on_group
+    async def read_state(self) -> Mapping[str, Any]:
+        """Return all switches by name."""
+
+    async def write_state(self, name: str, value: Any) -> None:
+        """Set a switch."""
+
+    async def remove_state(self, name: str) -> None:
+        """Forget a switch."""
+
+
+class Maintenance:
+    """The switches. Publishes each new state of theirs."""
+
+    def __init__(self, store: StateStore, *, news: News) -> None:
+        self._store = store
+        self._news = news
         self.is_push = False
         self.paused_groups: frozenset[str] = frozenset()
         #: Set while pops are served.
@@ -53,8 +54,8 @@ class Maintenance:
         return not self._serving.is_set()
 
     async def refresh(self) -> None:
-        """Learn what other brokers have switched."""
-        state = await self._read()
+        """Learn what was switched elsewhere."""
+        state = await self._store.read_state()
         self._apply(PUSH_SWITCH, state.get(PUSH_SWITCH) is True)
         self._apply(POP_SWITCH, state.get(POP_SWITCH) is True)
         self._apply_groups(
@@ -64,8 +65,8 @@ class Maintenance:
         )
 
     async def switch(self, name: str, value: bool) -> None:
-        """Switch for all brokers. This one follows at once, the others at their next poll."""
-        await self._write(name, value)
+        """Switch for all brokers. This one obeys at once, others when they look next."""
+        await self._store.write_state(name, value)
         self._apply(name, value)
 
     async def pause_group(self, consumer_group: str, is_paused: bool) -> None:
@@ -76,9 +77,9 @@ class Maintenance:
                 f"{len(known)} consumer groups are paused, which is the most; resume one first"
             )
         if is_paused:
-            await self._write(_GROUP_SWITCH + consumer_group, True)
+            await self._store.write_state(_GROUP_SWITCH + consumer_group, True)
         else:
-            await self._remove(_GROUP_SWITCH + consumer_group)
+            await self._store.remove_state(_GROUP_SWITCH + consumer_group)
         self._apply_groups(known | {consumer_group} if is_paused else known - {consumer_group})
 
     async def wait_for_pops(self, timeout_s: float) -> bool:
@@ -105,7 +106,7 @@ class Maintenance:
                 "paused" if is_paused else "served again",
                 extra={"event": "group_paused" if is_paused else "group_resumed"},
             )
-            self._on_group(group, is_paused)
+            self._news.group_paused(group, is_paused)
 
     def _apply(self, name: str, value: bool) -> None:
         before = self.is_push if name == PUSH_SWITCH else self.is_pop
@@ -114,10 +115,10 @@ class Maintenance:
         logger.warning("%s is %s", name, "on" if value else "off", extra={"event": name})
         if name == PUSH_SWITCH:
             self.is_push = value
-            self._on_push(value)
+            self._news.pushes_buffered(value)
             return
         if value and not self._is_stopping:
             self._serving.clear()
         else:
             self._serving.set()
-        self._on_pop(value)
+        self._news.pops_paused(value)

@@ -7,13 +7,13 @@ in a lock queue, so that it occupies no slot.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from queenmq.clock import now_ms
-from queenmq.engine.ack.service import Freed
 from queenmq.engine.calls.batched_calls import BatchedCalls
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.news import News
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.push.sealing import NO_KEYS, Sealing
 from queenmq.engine.requests import PartitionRef, TransactionItems, TransactionOutcome
@@ -67,7 +67,7 @@ class TransactionEntry:
 
 
 class TransactionService:
-    """Runs transactions and reports what they pushed."""
+    """Runs transactions. Publishes what they pushed and freed."""
 
     def __init__(
         self,
@@ -77,9 +77,7 @@ class TransactionService:
         lock_timeout_ms: int,
         wait_ms: int,
         queue_max: Callable[[], int],
-        on_pushed: Callable[[Iterable[PartitionRef]], None],
-        on_queued: Callable[[int], None],
-        on_freed: Freed,
+        news: News,
         check_order: Callable[[str], None] = lambda _: None,
         sealing: Sealing = NO_KEYS,
         registry: Registry | None = None,
@@ -90,9 +88,7 @@ class TransactionService:
         self._sealing = sealing
         self._wait_ms = wait_ms
         self._queue_max = queue_max
-        self._on_pushed = on_pushed
-        self._on_queued = on_queued
-        self._on_freed = on_freed
+        self._news = news
         self._waiting = 0
         self._calls: BatchedCalls[TransactionEntry] = BatchedCalls(
             "transaction",
@@ -202,8 +198,8 @@ class TransactionService:
 
     def _notify(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
         if queued := outcome.pushed.queued_ids:
-            self._on_queued(len(queued))
-        self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())
+            self._news.operations_queued(len(queued))
+        self._news.pushed({ref.partition_id: ref for ref in entry.refs}.values())
         for ack, key in zip(entry.items.acks, outcome.freed, strict=True):
             if key is not None:
-                self._on_freed(ack.partition_id, key, ack.consumer_group)
+                self._news.freed(ack.partition_id, key, ack.consumer_group)

@@ -11,6 +11,7 @@ import pytest
 
 from queenmq.clock import now_ms
 from queenmq.engine.ack.service import AckService
+from queenmq.engine.news import News
 from queenmq.engine.requests import AckItem
 from queenmq.errors import Overloaded
 from tests.support.waiting import wait_until_async
@@ -46,7 +47,7 @@ def make_service(store: SlowStore, *, waiting_max: int) -> AckService:
         waiting_max=waiting_max,
         lock_timeout_ms=1,
         wait_ms=1_000,
-        on_freed=lambda *_: None,
+        news=News(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,11 +81,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+async def world() -> AsyncIterator[World]:
     made = World()
     yield made
     for manager in made.managers:
-        manager.stop()
+        await manager.stop()
 
 
 def block_loop(seconds: float) -> None:
@@ -99,7 +99,7 @@ async def test_everything_is_executed_before_the_first_measure(world: World) -> 
     manager = world.manager()
     world.fullness = 2.0
     assert {manager.decide(kind) for kind in OperationType} == {LoadDecision.EXECUTE}
-    manager.start()
+    await manager.start()
     assert {manager.decide(kind) for kind in OperationType} == {LoadDecision.EXECUTE}
 
 
@@ -112,7 +112,7 @@ async def test_bounds_hold_before_the_first_measure_too(world: World) -> None:
 
 async def test_load_is_measured_and_so_is_its_end(world: World) -> None:
     manager = world.manager()
-    manager.start()
+    await manager.start()
     world.fullness = 0.8
     await world.settle()
     assert manager.decide(PUSH) is LoadDecision.QUEUE
@@ -136,7 +136,7 @@ async def test_load_is_measured_and_so_is_its_end(world: World) -> None:
 )
 async def test_every_measure_counts(world: World, load: dict[str, Any]) -> None:
     manager = world.manager()
-    manager.start()
+    await manager.start()
     for name, value in load.items():
         setattr(world, name, value)
     await world.settle()
@@ -147,7 +147,7 @@ async def test_every_measure_counts(world: World, load: dict[str, Any]) -> None:
 async def test_one_bad_measure_alone_holds_nothing_back(world: World) -> None:
     manager = world.manager()
     world.coming = [0.0, 5.0, 0.0, 5.0, 0.0, 0.0]
-    manager.start()
+    await manager.start()
     await wait_until_async(lambda: not world.coming, timeout_s=SOON_S, what="all measures")
     await world.settle()
     assert world.engaged == set()
@@ -159,7 +159,7 @@ async def test_one_bad_measure_alone_holds_nothing_back(world: World) -> None:
 
 async def test_a_loop_that_does_not_turn_is_load(world: World) -> None:
     manager = world.manager(lag_ms=100)
-    manager.start()
+    await manager.start()
 
     async def is_refused() -> bool:
         block_loop(0.4)
@@ -171,7 +171,7 @@ async def test_a_loop_that_does_not_turn_is_load(world: World) -> None:
 
 async def test_counts_are_those_of_the_moment(world: World) -> None:
     manager = world.manager()
-    manager.start()
+    await manager.start()
     world.fullness = 0.8
     await world.settle()
     # Without a measure in between:
@@ -187,7 +187,7 @@ async def test_counts_are_those_of_the_moment(world: World) -> None:
 
 async def test_a_refusal_says_how_deep_and_how_long(world: World) -> None:
     manager = world.manager()
-    manager.start()
+    await manager.start()
     world.fullness = 0.8
     await world.settle()
     world.operation_depth, world.drain_rate = 12_000, 1_000.0
@@ -202,7 +202,7 @@ async def test_a_refusal_says_how_deep_and_how_long(world: World) -> None:
 
 async def test_admit_hands_on_what_is_not_refused(world: World) -> None:
     manager = world.manager()
-    manager.start()
+    await manager.start()
     assert manager.admit(PUSH) is LoadDecision.EXECUTE
     world.fullness = 0.8
     await world.settle()
@@ -211,7 +211,7 @@ async def test_admit_hands_on_what_is_not_refused(world: World) -> None:
 
 async def test_switched_off_it_executes_everything(world: World) -> None:
     manager = world.manager(is_enabled=False)
-    manager.start()
+    await manager.start()
     world.fullness, world.acks_waiting, world.operation_depth = 9.0, 10**6, 10**6
     await world.settle()
     assert {manager.admit(kind) for kind in OperationType} == {LoadDecision.EXECUTE}
@@ -221,7 +221,7 @@ async def test_a_measure_that_breaks_does_not_end_measuring(world: World) -> Non
     manager = world.manager()
     caught: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: caught.append(context))
-    manager.start()
+    await manager.start()
     world.is_broken = True
     await world.settle(2)
     world.is_broken, world.fullness = False, 1.0
@@ -232,17 +232,17 @@ async def test_a_measure_that_breaks_does_not_end_measuring(world: World) -> Non
 
 async def test_after_a_stop_nothing_is_measured_or_held_back(world: World) -> None:
     manager, other = world.manager(), World()
-    manager.start()
-    manager.start()
+    await manager.start()
+    await manager.start()
     world.fullness = 1.0
     await world.settle()
-    manager.stop()
-    manager.stop()
+    await manager.stop()
+    await manager.stop()
     looks = world.looks
     witness = other.manager()
-    witness.start()
+    await witness.start()
     await other.settle()
-    witness.stop()
+    await witness.stop()
     assert world.looks == looks
     assert manager.decide(POP) is LoadDecision.EXECUTE
 
@@ -251,7 +251,7 @@ async def test_the_series_tell_what_happened(world: World) -> None:
     registry = Registry()
     manager = world.manager(lag_ms=1e9)
     register_load(registry, manager)
-    manager.start()
+    await manager.start()
     manager.decide(PUSH)
     world.fullness = 0.75
     await world.settle()

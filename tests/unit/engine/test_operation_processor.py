@@ -182,7 +182,7 @@ async def test_a_stop_in_the_middle_gives_back_what_is_claimed() -> None:
 
     lines.run = hang  # type: ignore[method-assign]
     processor = make_processor(lines)
-    processor.start()
+    await processor.start()
     processor.notify_queued(3)
     await is_running.wait()
     await processor.stop()
@@ -211,7 +211,7 @@ async def test_the_depth_is_measured_although_there_is_always_more_to_run() -> N
     lines.claim = claim_for_ever  # type: ignore[method-assign]
     lines.count_waiting = count_waiting  # type: ignore[method-assign]
     processor = make_processor(lines)
-    processor.start()
+    await processor.start()
     processor.notify_queued(1)
     await wait_until_async(lambda: looks >= 2, timeout_s=30, what="the depth to be measured twice")
     await processor.stop()
@@ -223,7 +223,7 @@ async def test_the_loop_goes_on_after_a_failure() -> None:
     errors: list[Exception] = [StorageUnavailable("gone"), RuntimeError("a defect")]
     lines.before = lambda ids: errors.pop(0) if errors else None  # type: ignore[assignment,return-value]
     processor = make_processor(lines)
-    processor.start()
+    await processor.start()
     processor.notify_queued(1)
     await wait_until_async(lambda: lines.stored, timeout_s=30, what="the operation to be stored")
     await processor.stop()

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 import pytest
 
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.push.service import PushLimits, PushService
 from queenmq.engine.push.spooling import PushSpool
@@ -106,7 +107,7 @@ async def files(tmp_path: Path) -> AsyncIterator[Spool]:
 @pytest.fixture
 async def services(store: Any, files: Spool) -> AsyncIterator[tuple[PushService, AcceptedPushes]]:
     """Two messages fit into a call."""
-    spool = PushSpool(is_down=lambda: False, store=lambda requests: accepted.store(requests))
+    spool = PushSpool(SpoolJournal(files), is_down=lambda: False, news=News())
     catalogue = Catalogue(store, lock_timeout_ms=1, wait_ms=50)
     service = PushService(
         store,
@@ -115,13 +116,9 @@ async def services(store: Any, files: Spool) -> AsyncIterator[tuple[PushService,
         PushLimits(calls_max=2, rows_max=2, waiting_max=100, lock_timeout_ms=1, wait_ms=50),
         queue_max=lambda: 0,
         has_operations=lambda: False,
-        on_pushed=lambda refs: None,
-        on_queued=lambda count: None,
+        news=News(),
     )
-    accepted = AcceptedPushes(catalogue, service.send)
-    spool.start(SpoolJournal(files))
-    yield service, accepted
-    await spool.stop()
+    yield service, AcceptedPushes(catalogue, service.send)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.push.entry import PushEntry, merge
 from queenmq.engine.push.service import PushLimits, PushService
@@ -22,7 +23,6 @@ from queenmq.engine.requests import (
     PushCall,
     Pushed,
     PushItems,
-    PushOutcome,
 )
 from queenmq.errors import Overloaded, PartitionBusy, StorageFault, StorageRejected
 from queenmq.storage.spool import Spool
@@ -150,16 +150,9 @@ class ScriptedStore:
 @pytest.fixture
 async def spool(tmp_path: Path) -> AsyncIterator[PushSpool]:
     """Real files, and a database that is always there."""
-
-    async def store(requests: Sequence[PushItems]) -> list[PushOutcome | BaseException]:
-        raise AssertionError("nothing is kept on disk")
-
     files = Spool(tmp_path / "spool", bytes_max=1_000_000)
     await files.open()
-    spool = PushSpool(is_down=lambda: False, store=store)
-    spool.start(SpoolJournal(files))
-    yield spool
-    await spool.stop()
+    yield PushSpool(SpoolJournal(files), is_down=lambda: False, news=News())
     await files.close()
 
 
@@ -173,8 +166,7 @@ def make_service(store: Any, spool: PushSpool, *, waiting_max: int = 100) -> Pus
         ),
         queue_max=lambda: 100,
         has_operations=lambda: False,
-        on_pushed=lambda refs: None,
-        on_queued=lambda count: None,
+        news=News(),
     )
 
 

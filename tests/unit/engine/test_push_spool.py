@@ -11,8 +11,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.push.spooling import PushSpool
+from queenmq.engine.queued_pushes.spool_drain import SpoolDrain
 from queenmq.engine.requests import PartitionKey, PushItems, PushOutcome
 from queenmq.errors import (
     PartitionBusy,
@@ -73,11 +75,15 @@ class World:
         self.files = files
         self.store = ScriptedStore()
         self.is_down = False
-        self.spool = self.other()
+        self.spool, self.drain = self.other(files)
 
-    def other(self) -> PushSpool:
+    def other(self, files: Spool, registry: Registry | None = None) -> tuple[PushSpool, SpoolDrain]:
         """As another process would have it."""
-        return PushSpool(is_down=lambda: self.is_down, store=self.store)
+        news, journal = News(), SpoolJournal(files)
+        spool = PushSpool(journal, is_down=lambda: self.is_down, news=news)
+        drain = SpoolDrain(spool, journal, self.store, registry=registry)
+        news.spooled.declare(drain.note_spooled)
+        return spool, drain
 
     def reasons(self) -> list[tuple[bytes, str]]:
         """What was set aside, and why."""
@@ -112,9 +118,9 @@ async def files(tmp_path: Path) -> AsyncIterator[Spool]:
 @pytest.fixture
 async def world(files: Spool, tmp_path: Path) -> AsyncIterator[World]:
     made = World(tmp_path / "spool", files)
-    made.spool.start(SpoolJournal(files))
+    await made.drain.start()
     yield made
-    await made.spool.stop()
+    await made.drain.stop()
 
 
 def one(payload: str, *, transaction_id: str | None = None) -> PushItems:
@@ -196,7 +202,7 @@ async def test_what_may_not_wait_is_refused_only_when_it_would_overtake(world: W
         world.spool.check_order("cycle")
     assert public_text(caught.value) == str(caught.value)
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_empty()
     world.spool.check_order("cycle")
     world.spool.is_buffering = True
@@ -210,7 +216,7 @@ async def test_pushes_are_stored_in_order_when_the_database_is_back(world: World
     await asyncio.gather(*(world.spool.take(one(payload)) for payload in payloads))
     assert world.store.calls == []
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_stored(*payloads)
     await world.wait_empty()
     assert not world.spool.is_needed
@@ -221,10 +227,10 @@ async def test_pushes_are_stored_in_order_when_the_database_is_back(world: World
 async def test_maintenance_keeps_everything_and_drains_afterwards(world: World) -> None:
     world.spool.is_buffering = True
     await keep(world, "1", "2")
-    world.spool.wake()
+    world.drain.wake()
     assert world.store.calls == []
     world.spool.is_buffering = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_stored("1", "2")
 
 
@@ -233,9 +239,9 @@ async def test_what_an_earlier_process_left_is_drained_at_the_start(
 ) -> None:
     world = World(tmp_path / "spool", files)
     await files.append(msgspec.msgpack.encode(to_record(one("left"))))
-    world.spool.start(SpoolJournal(files))
+    await world.drain.start()
     await world.wait_stored("left")
-    await world.spool.stop()
+    await world.drain.stop()
 
 
 async def test_push_goes_behind_what_is_being_stored(world: World) -> None:
@@ -244,7 +250,7 @@ async def test_push_goes_behind_what_is_being_stored(world: World) -> None:
     await asyncio.gather(*(world.spool.take(one(str(number))) for number in range(1_500)))
     world.store.may_answer.clear()
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_calls(1)
     assert world.files.phase is not Phase.CLOSING
     await keep(world, "behind")
@@ -257,7 +263,7 @@ async def test_push_near_the_end_waits_for_it_and_goes_on_its_own(world: World) 
     await keep(world, "1")
     world.store.may_answer.clear()
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_calls(1)
     assert world.files.phase is Phase.CLOSING
     waiting = asyncio.create_task(world.spool.take(one("2")))
@@ -277,7 +283,7 @@ async def test_push_that_waits_for_the_end_is_kept_in_the_next_outage(world: Wor
     world.store.may_answer.clear()
     world.store.errors = {"1": [_GONE]}
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_calls(1)
     waiting = asyncio.create_task(world.spool.take(one("2")))
     await asyncio.wait([waiting], timeout=0.02)
@@ -286,7 +292,7 @@ async def test_push_that_waits_for_the_end_is_kept_in_the_next_outage(world: Wor
     assert outcome is not None and outcome.outcomes == [ItemOutcome.SPOOLED]
     world.store.may_answer.set()
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_stored("1", "2")
 
 
@@ -302,7 +308,7 @@ async def test_steady_stream_of_pushes_does_not_keep_the_spool_open(world: World
     producers = [asyncio.create_task(produce(name)) for name in range(10)]
     await wait_until_async(lambda: world.files.pending > 100, timeout_s=_SOON_S, what="records")
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     async with asyncio.timeout(_SOON_S):
         await asyncio.gather(*producers)
     await world.wait_empty()
@@ -323,7 +329,7 @@ async def test_record_that_cannot_be_read_or_stored_is_set_aside(
     await files.append(msgspec.msgpack.encode(["too", "short"]))
     await keep(world, "2")
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_stored("1", "2")
     await world.wait_empty()
     stats = files.stats()
@@ -343,7 +349,7 @@ async def test_record_is_set_aside_once_however_often_its_batch_is_tried(
     await files.append(b"no record")
     await keep(world, "1", "bad", "2")
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_stored("1", "2")
     await world.wait_empty()
     assert len(world.store.calls) == 3
@@ -359,7 +365,7 @@ async def test_store_that_fails_leaves_everything_and_is_tried_again(
     await keep(world, "1", "2", "3")
     world.store.may_answer.clear()
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_calls(1)
     world.is_down = True
     world.store.may_answer.set()
@@ -385,14 +391,13 @@ async def test_fault_keeps_everything_in_order_and_new_pushes_out(
     await keep(world, "1", "2", "3")
     world.is_down = False
     world.store.stops_at_error = True
-    world.spool.wake()
+    world.drain.wake()
     await wait_until_async(
         lambda: files.phase is Phase.STUCK, timeout_s=_SOON_S, what="the drain to be stuck"
     )
     assert files.stats().is_stuck
     async with opened(world.path) as shared:
-        other = world.other()
-        other._opened = SpoolJournal(shared)
+        other, _ = world.other(shared)
         for spool in (world.spool, other):
             with pytest.raises(StorageFault):
                 await spool.take(one("4"))
@@ -416,41 +421,41 @@ async def test_store_that_breaks_as_a_whole_is_tried_again(files: Spool, tmp_pat
             raise broken.pop(0)
         return await world.store(requests)
 
-    spool = PushSpool(is_down=lambda: False, store=store)
+    drain = SpoolDrain(world.spool, SpoolJournal(files), store)
     await files.append(msgspec.msgpack.encode(to_record(one("1"))))
-    spool.start(SpoolJournal(files))
+    await drain.start()
     await world.wait_stored("1")
-    await spool.stop()
+    await drain.stop()
 
 
 async def test_full_spool_is_told(tmp_path: Path) -> None:
     async with opened(tmp_path / "spool", bytes_max=1_000) as files:
         world = World(tmp_path / "spool", files)
         world.is_down = True
-        world.spool.start(SpoolJournal(files))
+        await world.drain.start()
         with pytest.raises(SpoolFull):
             for _ in range(100):
                 await world.spool.take(one('"' + "x" * 100 + '"'))
-        await world.spool.stop()
+        await world.drain.stop()
 
 
 async def test_stop_in_the_middle_leaves_what_is_not_stored(files: Spool, tmp_path: Path) -> None:
     world = World(tmp_path / "spool", files)
     world.store.may_answer.clear()
     await files.append(msgspec.msgpack.encode(to_record(one("1"))))
-    world.spool.start(SpoolJournal(files))
+    await world.drain.start()
     await world.wait_calls(1)
-    await world.spool.stop()
+    await world.drain.stop()
     assert files.pending == 1
     assert files.phase is Phase.OPEN, "nobody may wait for a drain that has ended"
     world.store.may_answer.set()
     async with opened(tmp_path / "spool") as other:
         assert await other.try_lead(), "another process may drain now"
-    world.spool = world.other()
-    world.spool.start(SpoolJournal(files))
+    world.spool, world.drain = world.other(files)
+    await world.drain.start()
     await world.wait_stored("1")
     await world.wait_empty()
-    await world.spool.stop()
+    await world.drain.stop()
 
 
 async def test_caller_that_leaves_while_it_waits_changes_nothing(world: World) -> None:
@@ -458,7 +463,7 @@ async def test_caller_that_leaves_while_it_waits_changes_nothing(world: World) -
     await keep(world, "1")
     world.store.may_answer.clear()
     world.is_down = False
-    world.spool.wake()
+    world.drain.wake()
     await world.wait_calls(1)
     waiting = asyncio.create_task(world.spool.take(one("2")))
     await asyncio.wait([waiting], timeout=0.02)
@@ -473,28 +478,28 @@ async def test_caller_that_leaves_while_it_waits_changes_nothing(world: World) -
 
 async def test_two_processes_drain_what_either_has_kept(world: World, tmp_path: Path) -> None:
     async with opened(tmp_path / "spool") as shared:
-        other = world.other()
-        other.start(SpoolJournal(shared))
+        other, drain = world.other(shared)
+        await drain.start()
         world.is_down = True
         for number in range(10):
             spool = (world.spool, other)[number % 2]
             assert await spool.take(one(str(number))) is not None
         world.is_down = False
-        other.wake()
-        world.spool.wake()
+        drain.wake()
+        world.drain.wake()
         await world.wait_stored(*map(str, range(10)))
         await world.wait_empty()
-        await other.stop()
+        await drain.stop()
 
 
 async def test_age_of_what_is_kept_is_told(world: World, files: Spool) -> None:
     registry = Registry()
     world.is_down = True
     await keep(world, "1", "2")
-    await world.spool.stop()
+    await world.drain.stop()
     # The next process finds what the first has kept, and knows how old it is.
-    later = PushSpool(is_down=lambda: world.is_down, store=world.store, registry=registry)
-    later.start(SpoolJournal(files))
+    _, later = world.other(files, registry)
+    await later.start()
     await wait_until_async(
         lambda: registry.sum("queen_spool_oldest_seconds") > 0, timeout_s=_SOON_S, what="the age"
     )

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from queenmq.engine.news import News
 from queenmq.engine.requests import PushItems, TransactionItems
 from queenmq.engine.transactions import TransactionService
 from queenmq.errors import Overloaded
@@ -35,9 +36,7 @@ async def test_one_transaction_too_many_is_429() -> None:
         lock_timeout_ms=1,
         wait_ms=1,
         queue_max=lambda: 1,
-        on_pushed=lambda refs: None,
-        on_queued=lambda count: None,
-        on_freed=lambda *_: None,
+        news=News(),
     )
     waiting = [service.submit(ITEMS) for _ in range(10_000)]
     try:

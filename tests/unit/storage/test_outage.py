@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from queenmq.engine.news import News
 from queenmq.errors import StorageRejected, StorageUnavailable
 from queenmq.storage.connection.outage import OutageWatch, pause_s
 from tests.support.waiting import wait_until_async
@@ -39,8 +40,12 @@ class World:
         self.probe = ScriptedProbe()
         self.oldest_ms = 0.0
         self.told: list[bool] = []
-        self.watch = OutageWatch(self.probe, oldest_call_ms=lambda: self.oldest_ms, hang_ms=1_000)
-        self.watch.on_change = self.told.append
+        news = News()
+        news.database_down.declare(lambda: self.told.append(True))
+        news.database_up.declare(lambda: self.told.append(False))
+        self.watch = OutageWatch(
+            self.probe, oldest_call_ms=lambda: self.oldest_ms, hang_ms=1_000, news=news
+        )
 
     async def wait(self, predicate: Callable[[], bool], what: str) -> None:
         await wait_until_async(predicate, timeout_s=_SOON_S, what=what)
@@ -120,7 +125,7 @@ async def test_probe_that_breaks_in_an_unknown_way_goes_on(
 
 async def test_call_that_hangs_is_a_suspicion(world: World) -> None:
     world.oldest_ms = 1_001
-    world.watch.start()
+    await world.watch.start()
     await world.wait(lambda: world.probe.count == 1, "a look at the database")
     assert not world.watch.is_down, "the call is slow, but the database answers"
     world.probe.errors = [_GONE]
@@ -135,8 +140,8 @@ async def test_nothing_is_looked_at_without_a_call_that_hangs(world: World) -> N
         looks += 1
         return 1_000
 
-    watch = OutageWatch(world.probe, oldest_call_ms=oldest_ms, hang_ms=1_000)
-    watch.start()
+    watch = OutageWatch(world.probe, oldest_call_ms=oldest_ms, hang_ms=1_000, news=News())
+    await watch.start()
     await world.wait(lambda: looks >= 2, "two looks")
     await watch.stop()
     assert world.probe.count == 0
@@ -144,7 +149,7 @@ async def test_nothing_is_looked_at_without_a_call_that_hangs(world: World) -> N
 
 async def test_stopped_watch_probes_no_more(world: World) -> None:
     world.probe.errors = [_GONE] * 1_000
-    world.watch.start()
+    await world.watch.start()
     world.watch.suspect()
     await world.wait(lambda: world.watch.is_down, "the outage")
     await world.watch.stop()

@@ -1,25 +1,22 @@
-"""Ack: joins concurrent requests into few calls, and notifies the pop side of freed partitions."""
+"""Ack: joins concurrent requests into few calls, and publishes which partitions they freed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from uuid import UUID
+from collections.abc import Sequence
 
 from queenmq.engine.ack.entry import AckEntry, CompletedCall, split_completed
 from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
 from queenmq.engine.calls.pace import CallPace
+from queenmq.engine.news import News
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import AckItem, AckResult, CompletedLease, PartitionKey
 from queenmq.errors import Overloaded, PartitionBusy, QueenError, StorageRejected
 from queenmq.metrics.registry import Registry
 
-#: Called with the partition, its names and the group when a partition may be popped again.
-Freed = Callable[[UUID, PartitionKey, str], None]
-
 
 class AckService:
-    """The ack path of a broker."""
+    """The ack path of a broker. Publishes which partitions may be popped again."""
 
     def __init__(
         self,
@@ -30,14 +27,14 @@ class AckService:
         waiting_max: int,
         lock_timeout_ms: int,
         wait_ms: int,
-        on_freed: Freed,
+        news: News,
         pace: CallPace | None = None,
         registry: Registry | None = None,
     ) -> None:
         self._store = store
         self._waiting_max = waiting_max
         self._wait_ms = wait_ms
-        self._on_freed = on_freed
+        self._news = news
         self._calls: BatchedCalls[AckEntry] = BatchedCalls(
             "ack",
             self._ack_batch,
@@ -130,5 +127,5 @@ class AckService:
         for result in results:
             if result.lease_released and result.has_more and result.queue_name is not None:
                 key = PartitionKey(result.queue_name, result.partition_name or "")
-                self._on_freed(ack.partition_id, key, ack.consumer_group)
+                self._news.freed(ack.partition_id, key, ack.consumer_group)
                 return

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from queenmq.clock import now_ms
+from queenmq.engine.lifecycle import Health
 from queenmq.engine.load.pressure import (
     Limits,
     LoadDecision,
@@ -52,6 +53,8 @@ class Gauges(NamedTuple):
 class LoadManager:
     """Owns the current pressure, which is 0 before the first measurement."""
 
+    name = "load-manager"
+
     def __init__(
         self,
         gauges: Gauges,
@@ -75,16 +78,23 @@ class LoadManager:
         self._last_value = 0.0
         self._due_ms = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        #: Whether the last measure met a defect.
+        self._is_failing = False
 
     # What the broker calls.
 
-    def start(self) -> None:
-        """Start measuring. A second start does nothing."""
+    async def start(self) -> None:
+        """Measure from now on."""
         if self._timer is None:
             self._set_timer()
 
-    def stop(self) -> None:
-        """Stop measuring. Without measurements nothing is held back."""
+    def health(self) -> Health:
+        if self._timer is None:
+            return Health.STOPPED
+        return Health.FAILING if self._is_failing else Health.RUNNING
+
+    async def stop(self) -> None:
+        """Measure no more. Without measures nothing is held back."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -106,6 +116,10 @@ class LoadManager:
         if decision is LoadDecision.REJECT:
             raise self._make_overloaded(operation_type)
         return decision
+
+    def is_engaged(self, operation_type: OperationType) -> bool:
+        """Return whether operations of this type are held back now."""
+        return operation_type in self.pressure.engaged
 
     # Measuring.
 
@@ -142,9 +156,11 @@ class LoadManager:
         self.lag_ms = max(0.0, now_ms() - self._due_ms)
         # Scheduled first, so that an error below does not end the measuring.
         self._set_timer()
+        self._is_failing = True
         for listener in self.on_lag:
             listener(self.lag_ms)
         self._measure()
+        self._is_failing = False
 
     def _measure(self) -> None:
         gauges = self._gauges

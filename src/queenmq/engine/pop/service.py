@@ -17,6 +17,7 @@ from queenmq.clock import now_ms
 from queenmq.engine.ack.leases import LeaseService
 from queenmq.engine.calls.pace import CallPace
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.news import News
 from queenmq.engine.pop.board.actions import (
     Action,
     Announce,
@@ -57,7 +58,7 @@ class PopLimits:
 
 
 class PopService:
-    """Serves pops. `on_returned` is called with queues whose leases were handed back."""
+    """Serves pops. Publishes the queues whose leases were handed back."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class PopService:
         metrics: PopMetrics,
         limits: PopLimits,
         *,
-        on_returned: Callable[[str], None],
+        news: News,
         pace: CallPace | None = None,
     ) -> None:
         schedule = PollSchedule(
@@ -97,7 +98,7 @@ class PopService:
             HandBack: self._calls.hand_back,
             StartLookUp: self._start_look_up,
             Forget: lambda action: catalogue.forget([action.key]),
-            Announce: lambda action: on_returned(action.queue),
+            Announce: lambda action: news.returned(action.queue),
             WakeAt: self._set_timer,
         }
         self._is_turning = False

@@ -42,7 +42,7 @@ class Subscriptions:
         if len(self._known) > _ENTRIES_MAX:
             self._known.popitem(last=False)
 
-    def forget(self) -> None:
-        """Forget all starts, because some may have been removed."""
+    def forget(self, *_: str) -> None:
+        """Forget all starts, because those of the queue or group named may have been removed."""
         self._known.clear()
         self._forgotten += 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from queenmq.clock import now_ms
 from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
 from queenmq.engine.calls.pace import CallPace
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.push.entry import (
@@ -72,8 +73,7 @@ class PushService:
     """The push path of a broker.
 
     `queue_max` says how many operations may wait in a partition now, `has_operations` whether any
-    wait at all; `on_pushed` and `on_queued` are told what was stored and how many operations were
-    queued.
+    wait at all. It publishes what was stored and how many operations were queued.
     """
 
     def __init__(
@@ -85,8 +85,7 @@ class PushService:
         *,
         queue_max: Callable[[], int],
         has_operations: Callable[[], bool],
-        on_pushed: Callable[[Iterable[PartitionRef]], None],
-        on_queued: Callable[[int], None],
+        news: News,
         sealing: Sealing = NO_KEYS,
         pace: CallPace | None = None,
         registry: Registry | None = None,
@@ -97,8 +96,7 @@ class PushService:
         self._limits = limits
         self._queue_max = queue_max
         self._has_operations = has_operations
-        self._on_pushed = on_pushed
-        self._on_queued = on_queued
+        self._news = news
         self._sealing = sealing
         self._repeats = Repeats()
         self._calls: BatchedCalls[PushEntry] = BatchedCalls(
@@ -278,7 +276,7 @@ class PushService:
         except QueenError as error:
             fail_all(entries, error)
         else:
-            self._on_pushed({ref.partition_id: ref for ref in dict.fromkeys(call.refs)}.values())
+            self._news.pushed({ref.partition_id: ref for ref in dict.fromkeys(call.refs)}.values())
             self._answer(entries, pushed)
 
     async def _call(
@@ -362,7 +360,7 @@ class PushService:
             entry.answer(outcome)
             at = end
         if queued:
-            self._on_queued(len(queued))
+            self._news.operations_queued(len(queued))
 
     async def _retarget(self, entries: list[PushEntry]) -> None:
         self._catalogue.forget(key for entry in entries for key in entry.items.keys)

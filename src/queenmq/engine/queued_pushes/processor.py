@@ -11,14 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from queenmq.clock import now_ms
+from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.lifecycle import LoopService
+from queenmq.engine.news import News
 from queenmq.engine.ports import OperationStore
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.engine.reports import report
-from queenmq.engine.requests import ClaimedOperation, PartitionKey
+from queenmq.engine.requests import ClaimedOperation
 from queenmq.errors import (
     ClaimLost,
     PartitionBusy,
@@ -47,8 +50,8 @@ _HELD_MS = 250
 Operations = Sequence[ClaimedOperation]
 
 
-class OperationProcessor:
-    """The loop of one broker. `on_stored` is called with the partitions that got messages.
+class OperationProcessor(LoopService):
+    """The loop of one broker. Publishes which partitions got messages.
 
     While pushes are queued for load (`is_engaged`) it runs slowly. Otherwise queueing would not
     relieve the database.
@@ -58,47 +61,45 @@ class OperationProcessor:
         self,
         store: OperationStore,
         metrics: OperationMetrics,
+        catalogue: Catalogue,
         *,
         worker: str,
         lock_timeout_ms: int,
         is_engaged: Callable[[], bool],
-        on_stored: Callable[[Sequence[PartitionKey]], Awaitable[None]],
+        news: News,
     ) -> None:
+        super().__init__("operations")
         self._store = store
         self._metrics = metrics
         self._worker = worker
         self._lock_timeout_ms = lock_timeout_ms
         self._is_engaged = is_engaged
-        self._on_stored = on_stored
-        self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._catalogue = catalogue
+        self._news = news
+        self._has_work = asyncio.Event()
 
     def notify_queued(self, count: int) -> None:
         """Count operations that this broker queued, and run them soon."""
         self._metrics.note_queued(count)
-        self._news.set()
+        self.wake()
 
-    def start(self) -> None:
-        """Start the loop."""
-        self._task = asyncio.create_task(self._loop(), name="operations")
+    def wake(self) -> None:
+        """Run soon what waits, because there may be more of it."""
+        self._has_work.set()
 
-    async def stop(self) -> None:
-        """Stop the loop. Claimed operations are released, or time out for other brokers."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def _loop(self) -> None:
+    async def _run(self) -> None:
+        # A stop cuts a run off. What is claimed then is given back, or found by other brokers after
+        # its timeout.
         while True:
             try:
                 async with asyncio.timeout(_IDLE_S):
-                    await self._news.wait()
+                    await self._has_work.wait()
             except TimeoutError:
                 pass
-            self._news.clear()
+            self._has_work.clear()
             try:
                 await self._drain()
+                self._is_failing = False
             except QueenError as error:
                 facts = {"event": "operations_failed"}
                 logger.debug("Queued operations have to wait: %s", error, extra=facts)
@@ -107,7 +108,8 @@ class OperationProcessor:
                     # same.
                     await asyncio.sleep(_IDLE_S)
             except Exception:
-                # Log a bug, but keep the service running.
+                # A defect must be seen, and must not end the service for the life of the broker.
+                self._is_failing = True
                 logger.exception(
                     "Running queued operations failed unexpectedly.",
                     extra={"event": "operations_broke"},
@@ -134,7 +136,7 @@ class OperationProcessor:
             return False
         self._metrics.note_stuck(sum(one.was_stuck for one in claimed))
         try:
-            return await self._run(token, claimed) > 0
+            return await self._run_claimed(token, claimed) > 0
         except BaseException:
             # Release the claim, so that other brokers need not wait for its timeout.
             with contextlib.suppress(QueenError, TimeoutError):
@@ -142,8 +144,8 @@ class OperationProcessor:
                     await self._store.release(_ids(claimed), token)
             raise
 
-    async def _run(self, token: UUID, operations: Operations) -> int:
-        """Run operations together, else in halves down to the bad one. Return how many ran."""
+    async def _run_claimed(self, token: UUID, operations: Operations) -> int:
+        """Run them together, else in halves down to the one at fault; how many are completed."""
         began_ms = now_ms()
         try:
             messages = await self._store.run(
@@ -162,18 +164,19 @@ class OperationProcessor:
         took_ms = now_ms() - began_ms
         self._metrics.note_run(len(operations), messages, took_ms=took_ms)
         self._metrics.note_latencies(one.waited_s + took_ms / 1000 for one in operations)
-        await self._on_stored(list({one.key for one in operations}))
+        found = await self._catalogue.find({one.key for one in operations})
+        self._news.pushed(found.values())
         return len(operations)
 
     async def _run_halves(self, token: UUID, operations: Operations) -> int:
         middle = cut(operations)
         first, second = operations[:middle], operations[middle:]
-        done = await self._run(token, first)
+        done = await self._run_claimed(token, first)
         if done < len(first) and first[-1].partition_id == second[0].partition_id:
             # To keep the order, operations behind a failed one wait for it.
             await self._store.release(_ids(second), token)
             return done
-        return done + await self._run(token, second)
+        return done + await self._run_claimed(token, second)
 
     async def _fail(self, token: UUID, operation: ClaimedOperation, error: QueenError) -> None:
         is_counted = isinstance(error, StorageRejected)

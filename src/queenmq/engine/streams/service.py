@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from queenmq.engine.ack.service import Freed
 from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
 from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.push.sealing import NO_KEYS, Sealing
-from queenmq.engine.requests import PartitionKey, PartitionRef, PushOutcome
+from queenmq.engine.requests import PartitionKey, PushOutcome
 from queenmq.engine.streams.budget import StateBudget
 from queenmq.engine.streams.entry import PUSHES, CycleEntry, Key, pair_key, pair_of, split_rounds
 from queenmq.engine.streams.error_notes import ErrorNotes
@@ -36,7 +36,7 @@ _ATTEMPTS_MAX = 5
 
 
 class CycleService:
-    """The path of stream cycles."""
+    """The way of cycles through a broker. Publishes what they pushed and freed."""
 
     def __init__(
         self,
@@ -49,9 +49,7 @@ class CycleService:
         lock_timeout_ms: int,
         wait_ms: int,
         queue_max: Callable[[], int],
-        on_pushed: Callable[[Iterable[PartitionRef]], None],
-        on_queued: Callable[[int], None],
-        on_freed: Freed,
+        news: News,
         check_order: Callable[[str], None] = lambda _: None,
         sealing: Sealing = NO_KEYS,
         registry: Registry | None = None,
@@ -63,9 +61,7 @@ class CycleService:
         self._queue_max = queue_max
         self._check_order = check_order
         self._sealing = sealing
-        self._on_pushed = on_pushed
-        self._on_queued = on_queued
-        self._on_freed = on_freed
+        self._news = news
         self._budget = StateBudget(store.measure_state, bytes_max=state_bytes_max)
         self._notes = ErrorNotes(store.note_errors)
         #: Reads of state.
@@ -214,9 +210,9 @@ class CycleService:
         self.messages += pushed.outcomes.count(ItemOutcome.STORED)
         self._budget.grew(cycle.query_id, row.state_bytes)
         if queued := pushed.queued_ids:
-            self._on_queued(len(queued))
+            self._news.operations_queued(len(queued))
         if entry.refs:
-            self._on_pushed({ref.partition_id: ref for ref in entry.refs}.values())
+            self._news.pushed({ref.partition_id: ref for ref in entry.refs}.values())
         if row.has_more and row.queue_name is not None:
             key = PartitionKey(row.queue_name, row.partition_name or "")
-            self._on_freed(cycle.partition_id, key, cycle.consumer_group)
+            self._news.freed(cycle.partition_id, key, cycle.consumer_group)

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from queenmq.engine.lifecycle import Health, ServiceStatus
 from queenmq.storage.spool import SpoolStats
 
 
-def find_problems(codes: Sequence[str], spool: SpoolStats, *, undecided: int) -> list[str]:
-    """Return sentences about what an operator has to fix. `codes` are the SQLSTATEs of faults."""
+def find_problems(
+    codes: Sequence[str],
+    spool: SpoolStats,
+    services: Sequence[ServiceStatus],
+    *,
+    undecided: int,
+) -> list[str]:
+    """Say in sentences what a person has to look at; `codes` are the SQLSTATEs of faults."""
     problems = []
     if codes:
         problems.append(
@@ -33,4 +40,15 @@ def find_problems(codes: Sequence[str], spool: SpoolStats, *, undecided: int) ->
             f"{undecided} operations have failed; see queen ops list --status failed,"
             " then run queen ops retry --all"
         )
+    for name, health in services:
+        if health is Health.DEAD:
+            problems.append(
+                f"the background service {name} has ended; restart the broker, and see the server"
+                " log for the reason"
+            )
+        elif health is Health.FAILING:
+            problems.append(
+                f"the background service {name} fails for an unexpected reason and retries;"
+                " the server log has it"
+            )
     return problems

@@ -5,26 +5,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from queenmq.engine.lifecycle import Health
+
 #: A scrape that another worker answers is this old at most.
 _INTERVAL_S = 1.0
 
 
 class Publisher:
-    """The timer of one process. Safe to stop twice or before the start."""
+    """The timer of one process."""
 
     def __init__(self, publish: Callable[[], None]) -> None:
         self._publish = publish
         self._timer: asyncio.TimerHandle | None = None
+        #: Whether the last time met a defect.
+        self._is_failing = False
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Publish now, and again and again."""
-        # Scheduled first, so that an error below does not end the timer.
-        self._timer = asyncio.get_running_loop().call_later(_INTERVAL_S, self.start)
-        self._publish()
+        if self._timer is None:
+            self._tick()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Publish a last time, and no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
             self._publish()
+
+    def health(self) -> Health:
+        if self._timer is None:
+            return Health.STOPPED
+        return Health.FAILING if self._is_failing else Health.RUNNING
+
+    def _tick(self) -> None:
+        # Before publishing: whatever breaks there, the next time comes.
+        self._timer = asyncio.get_running_loop().call_later(_INTERVAL_S, self._tick)
+        self._is_failing = True
+        self._publish()
+        self._is_failing = False

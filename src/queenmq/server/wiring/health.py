@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from queenmq.engine.lifecycle import ServiceStatus
 from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.push.spooling import PushSpool
 from queenmq.errors import SpoolFull, StorageUnavailable
 from queenmq.server.answers.capabilities import Circumstances, Failure
+from queenmq.server.answers.problems import find_problems
 from queenmq.server.routes.inspection.health import HealthRoutes
-from queenmq.storage.connection.database import Database
+from queenmq.server.wiring.ground import Ground
+from queenmq.server.wiring.pushing import Pushing
 from queenmq.storage.spool import SpoolStats
-from queenmq.storage.stores.admin import AdminStore
 
 
 def make_health(
-    store: AdminStore,
-    database: Database,
-    spool: PushSpool,
+    ground: Ground,
+    pushing: Pushing,
     maintenance: Maintenance,
     *,
-    spool_stats: Callable[[], SpoolStats],
-    is_down: Callable[[], bool],
-    problems: Callable[[], list[str]],
+    report_services: Callable[[], Sequence[ServiceStatus]],
 ) -> HealthRoutes:
-    """Return the routes. They gather the facts on each request."""
+    """Return the routes, which ask anew each time."""
+    database, spool, drain = ground.database, pushing.spool, pushing.drain
+    is_down, spool_stats = ground.membership.is_down, pushing.spool_files.stats
 
     def gather() -> Circumstances:
         failures = database.failures.items()
@@ -34,13 +35,25 @@ def make_health(
             is_push_paused=spool.is_buffering,
             is_pop_paused=maintenance.is_pop,
             spooled=spool_stats().pending_records,
-            drain_trouble=_reason_of(spool.drain_error) if spool.drain_error else None,
-            spool_trouble=_spool_trouble(
-                spool, spool_stats(), is_blocked=is_down() or spool.is_buffering
-            ),
+            drain_trouble=_reason_of(drain.error) if drain.error else None,
+            spool_trouble=_spool_trouble(spool, spool_stats()),
         )
 
-    return HealthRoutes(store, circumstances=gather, spool_stats=spool_stats, problems=problems)
+    def list_problems() -> list[str]:
+        return find_problems(
+            database.faults.current,
+            spool_stats(),
+            report_services(),
+            undecided=pushing.operations.undecided,
+        )
+
+    return HealthRoutes(
+        ground.admin,
+        circumstances=gather,
+        spool_stats=spool_stats,
+        services=report_services,
+        problems=list_problems,
+    )
 
 
 def _reason_of(error: Exception | None) -> str:
@@ -50,10 +63,10 @@ def _reason_of(error: Exception | None) -> str:
     return error.reason if isinstance(error, StorageUnavailable) else "failed"
 
 
-def _spool_trouble(spool: PushSpool, stats: SpoolStats, *, is_blocked: bool) -> str | None:
+def _spool_trouble(spool: PushSpool, stats: SpoolStats) -> str | None:
     """Say why no push is kept on disk, or None while pushes are."""
     # In an outage and in maintenance pushes are kept behind what is stuck, see PushSpool.take.
-    if stats.is_stuck and not is_blocked:
+    if stats.is_stuck and not spool.is_blocked:
         return "fault"
     if spool.keep_error is None:
         return None

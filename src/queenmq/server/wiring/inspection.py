@@ -11,6 +11,7 @@ from queenmq.engine.diagnosis.overall import CapabilityFacts, OverallFacts
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.load.pressure import OperationType
 from queenmq.engine.maintenance import Maintenance
+from queenmq.engine.news import News
 from queenmq.engine.pop.service import PopService
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.engine.requests import PartitionKey
@@ -56,6 +57,7 @@ def make_inspection(
     traces: TraceStore,
     reachable: Reachable,
     *,
+    news: News,
     pop: PopService,
     load: LoadManager,
     maintenance: Maintenance,
@@ -73,9 +75,6 @@ def make_inspection(
     dead_letters = DeadLetterStore(database, lock_timeout_ms=lock_timeout_ms)
     retries = LetterRetries(dead_letters, opener.vault)
 
-    def notify_changed(queue: str) -> None:
-        pop.pushed_elsewhere([queue])
-
     def read_process_facts() -> ProcessFacts:
         size, in_use, waiting = database.slot_use()
         return ProcessFacts(
@@ -87,11 +86,9 @@ def make_inspection(
         return found._replace(unreadable=opener.recent_failure(facts.queue))
 
     return Inspection(
-        messages=MessageRoutes(
-            store, retries, settings, opener, queue_max=queue_max, on_changed=notify_changed
-        ),
+        messages=MessageRoutes(store, retries, settings, opener, queue_max=queue_max, news=news),
         dead_letters=DeadLetterRoutes(
-            dead_letters, retries, settings, opener, queue_max=queue_max, on_changed=notify_changed
+            dead_letters, retries, settings, opener, queue_max=queue_max, news=news
         ),
         traces=TraceRoutes(traces, settings, reachable, opener),
         status=StatusRoutes(

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from queenmq.clock import now_ms
-from queenmq.engine.ack.service import AckService
 from queenmq.engine.load.manager import Gauges, LoadManager
 from queenmq.engine.load.pressure import Limits, make_thresholds
-from queenmq.engine.pop.service import PopService
-from queenmq.engine.push.service import PushService
-from queenmq.engine.queued_pushes.metrics import OperationMetrics
-from queenmq.settings import Settings
-from queenmq.storage.connection.database import Database
+from queenmq.server.wiring.acking import Acking
+from queenmq.server.wiring.ground import Ground
+from queenmq.server.wiring.popping import Popping
+from queenmq.server.wiring.pushing import Pushing
 
 
 def make_load_manager(
-    settings: Settings,
-    database: Database,
-    *,
-    push: PushService,
-    ack: AckService,
-    pop: PopService,
-    operations: OperationMetrics,
+    ground: Ground, *, pushing: Pushing, popping: Popping, acking: Acking
 ) -> LoadManager:
     """Return the load manager of a broker."""
+    settings, operations = ground.settings, pushing.operations
+    push, pop, ack = pushing.push, popping.pop, acking.ack
 
     def fullness() -> float:
         """Return the fullest of the rows in which requests wait for a call, as a share of its
@@ -41,7 +35,7 @@ def make_load_manager(
 
     return LoadManager(
         Gauges(
-            slots=database.slot_use,
+            slots=ground.database.slot_use,
             fullness=fullness,
             oldest_ms=oldest_ms,
             acks_waiting=lambda: ack.depth,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from queenmq.engine.calls.in_flight import InFlight
 from queenmq.engine.calls.pace import CallPace, CallRoom, RoundTrips
+from queenmq.engine.lifecycle import Health
 from queenmq.metrics.registry import Registry
 from queenmq.server.wiring.limits import LEAST_CALLS, pop_slots
 from queenmq.settings import Settings
@@ -14,7 +15,12 @@ _RESERVE = 4
 
 
 class Paces:
-    """The paces of a broker. They share its connections and what is measured."""
+    """The paces of a broker. They share its connections and what is measured.
+
+    Measurements begin when calls ask for them, so a start has nothing to begin.
+    """
+
+    name = "call-paces"
 
     def __init__(self, settings: Settings, database: Database, registry: Registry) -> None:
         self._most = max(LEAST_CALLS, settings.db_pool_size // 2)
@@ -24,6 +30,7 @@ class Paces:
             "queen_call_slots", "Calls that a path may have in flight.", "path"
         )
         self._registry = registry
+        self._is_started = False
         self.push = self._make(
             "push", LEAST_CALLS, settings.push_calls_max, rows_max=settings.push_rows_max
         )
@@ -48,6 +55,13 @@ class Paces:
         self._registry.follow(self._slots.of(path), lambda: pace.limit)
         return pace
 
+    async def start(self) -> None:
+        self._is_started = True
+
     async def stop(self) -> None:
-        """Stop measuring."""
+        """Give up a measurement under way."""
+        self._is_started = False
         await self._round_trips.stop()
+
+    def health(self) -> Health:
+        return Health.RUNNING if self._is_started else Health.STOPPED

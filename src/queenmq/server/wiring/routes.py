@@ -10,6 +10,7 @@ from queenmq.engine.ack.leases import LeaseService
 from queenmq.engine.ack.service import AckService
 from queenmq.engine.load.manager import LoadManager
 from queenmq.engine.maintenance import Maintenance
+from queenmq.engine.news import News
 from queenmq.engine.pop.service import PopService
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.engine.streams.service import CycleService
@@ -78,6 +79,8 @@ class Services:
     load: LoadManager
     traffic: Traffic
     opener: Opener
+    #: To which changes are published.
+    news: News
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +96,7 @@ class Built:
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """Callbacks of routes into the broker."""
+    """What routes read from the broker."""
 
     #: The database of this broker.
     source_url: str
@@ -102,11 +105,6 @@ class Hooks:
     queue_max: Callable[[], int]
     count_messages: Callable[[], int]
     shared_state: Callable[[], wire.BrokerMemory]
-    on_queue_changed: Callable[[str], None]
-    #: Gets the queue and the group.
-    on_group_deleted: Callable[[str, str], None]
-    on_operations_retried: Callable[[], None]
-    on_aside_retried: Callable[[], None]
 
 
 def make_routes(
@@ -132,6 +130,7 @@ def make_routes(
             database,
             stores.traces,
             reachable,
+            news=services.news,
             pop=services.pop,
             load=services.load,
             maintenance=services.maintenance,
@@ -151,7 +150,7 @@ def make_routes(
             reachable,
             services.traffic,
             wait_s=services.operations.wait_s,
-            on_deleted=hooks.on_group_deleted,
+            news=services.news,
         ),
         built.health,
         built.metrics,
@@ -169,26 +168,20 @@ def _make_admin(
     settings: Settings, database: Database, stores: Stores, services: Services, hooks: Hooks
 ) -> list[object]:
     groups = GroupStore(database)
-
-    def look_again(queue: str) -> None:
-        services.pop.pushed_elsewhere([queue])
-
+    news = services.news
     return [
-        QueueRoutes(
-            stores.admin, settings, services.opener.vault, on_changed=hooks.on_queue_changed
-        ),
+        QueueRoutes(stores.admin, settings, services.opener.vault, news=news),
         GroupRoutes(
             groups,
             settings,
             paused_groups=lambda: services.maintenance.paused_groups,
-            on_moved=look_again,
-            on_deleted=hooks.on_group_deleted,
+            news=news,
         ),
         SteeringRoutes(
             SteeringStore(database, lock_timeout_ms=settings.push_wait_ms),
             services.maintenance,
             settings,
-            on_freed=look_again,
+            news=news,
         ),
         ResourceRoutes(groups, settings),
         PlaceRoutes(groups, shared=hooks.shared_state),
@@ -198,13 +191,13 @@ def _make_admin(
             services.operations,
             spool_stats=hooks.spool_stats,
             pressure=lambda: services.load.pressure.value,
-            on_retry=hooks.on_operations_retried,
+            news=news,
         ),
         AsideRoutes(
             stores.journal,
             stores.operations,
             spool_stats=hooks.spool_stats,
-            on_retry=hooks.on_aside_retried,
+            news=news,
         ),
         PipelineRoutes(PipelineStore(database)),
         MigrationRoutes(stores.operations, source_url=hooks.source_url),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NamedTuple
@@ -17,7 +18,9 @@ import asyncpg
 
 from queenmq import errors
 from queenmq.clock import now_ms
+from queenmq.engine.lifecycle import Health, LoopService, Service, ServiceGroup
 from queenmq.engine.load.pressure import OperationType, SlotUse
+from queenmq.engine.news import News
 from queenmq.settings import Settings
 from queenmq.storage.connection.connecting import Connector, ServerConnection
 from queenmq.storage.connection.driver_errors import translate_error
@@ -27,6 +30,8 @@ from queenmq.storage.connection.outage import OutageWatch
 from queenmq.storage.connection.priority_gate import PriorityGate
 from queenmq.storage.connection.stock import ConnectionStock
 from queenmq.storage.sql_files import load_queries
+
+logger = logging.getLogger(__name__)
 
 #: A probe whose write takes longer has failed.
 _PROBE_S = 2.0
@@ -46,14 +51,37 @@ class PoolUse(NamedTuple):
     waiting: int
 
 
-class Database:
-    """A pool of connections, and queries by text."""
+class PrimaryWatch(LoopService):
+    """Asks the other hosts of the URL whether one of them was promoted."""
 
-    def __init__(self, url: str, settings: Settings) -> None:
+    def __init__(self, connector: Connector) -> None:
+        super().__init__("primary-watch")
+        self._connector = connector
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_AROUND_S)
+            try:
+                await self._connector.follow_primary()
+                self._is_failing = False
+            except Exception:
+                # A defect must be seen, and must not leave the broker with an outdated server.
+                self._is_failing = True
+                facts = {"event": "service_broke", "service": self.name}
+                logger.exception("Asking the other hosts failed unexpectedly.", extra=facts)
+
+
+class Database:
+    """A pool of connections, and queries by text. Its services watch the server behind them."""
+
+    name = "database"
+
+    def __init__(self, url: str, settings: Settings, news: News | None = None) -> None:
         self._settings = settings
         #: Opens every connection of this process.
         self.connector = Connector(url, timeout_ms=settings.db_connect_timeout_ms)
         self._stock: ConnectionStock | None = None
+        self._is_open = False
         # As many permits as connections, so no call waits in the driver, which knows no urgency.
         self._gate = PriorityGate(settings.db_pool_size)
         #: When each call in flight began.
@@ -61,15 +89,21 @@ class Database:
         self._numbers = itertools.count()
         #: What it answers but cannot do.
         self.faults = FaultWatch()
-        self._primary_watch: asyncio.Task[None] | None = None
         #: What has to be done before the first call, when the start could not do it.
         self._prepare: Callable[[], Awaitable[None]] | None = None
         #: The last failure of each kind of call that has not succeeded since, and when it was.
         self.failures: dict[OperationType, tuple[float, errors.StorageUnavailable]] = {}
         #: Whether the database is down; calls then fail at once.
         self.watch = OutageWatch(
-            self.probe, oldest_call_ms=self._oldest_call_ms, hang_ms=settings.db_hang_ms
+            self.probe,
+            oldest_call_ms=self._oldest_call_ms,
+            hang_ms=settings.db_hang_ms,
+            news=news or News(),
         )
+        watches: list[Service] = [self.watch]
+        if self.connector.has_choice:
+            watches.append(PrimaryWatch(self.connector))
+        self._watches = ServiceGroup("database", watches)
 
     def slot_use(self) -> SlotUse:
         """Return how busy the connections are, whether open yet or not."""
@@ -85,14 +119,25 @@ class Database:
         """Make ready, and connect unless the first call is to do that. Raises StorageUnavailable
         when the database cannot be reached.
         """
-        pool = await self._make_pool()
-        if not is_lazy:
-            async with pool.acquire():
-                pass
-        self._stock = ConnectionStock(pool)
-        self.watch.start()
-        if self.connector.has_choice:
-            self._primary_watch = asyncio.create_task(self._follow_primary(), name="follow-primary")
+        if not self._is_open:
+            pool = await self._make_pool()
+            if not is_lazy:
+                async with pool.acquire():
+                    pass
+            self._stock = ConnectionStock(pool)
+            self._is_open = True
+        await self._watches.start()
+
+    async def start(self) -> None:
+        """Make ready. The first call connects."""
+        await self.open(is_lazy=True)
+
+    async def stop(self) -> None:
+        """Let calls end, then disconnect."""
+        await self.close()
+
+    def health(self) -> Health:
+        return self._watches.health()
 
     def await_server(
         self, error: errors.StorageUnavailable, prepare: Callable[[], Awaitable[None]]
@@ -118,12 +163,10 @@ class Database:
 
     async def close(self) -> None:
         """Let calls end, then disconnect."""
-        await self.watch.stop()
-        if self._primary_watch is not None:
-            self._primary_watch.cancel()
-            await asyncio.gather(self._primary_watch, return_exceptions=True)
+        await self._watches.stop()
         await self.connector.close()
-        if self._stock is not None:
+        if self._stock is not None and self._is_open:
+            self._is_open = False
             await self._stock.close()
 
     async def probe(self) -> None:
@@ -169,11 +212,6 @@ class Database:
             is_well = True
         finally:
             await self._stock.put(connection, is_well=is_well)
-
-    async def _follow_primary(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_AROUND_S)
-            await self.connector.follow_primary()
 
     def cut_off(self) -> None:
         """End the calls in flight, because the database is down and their callers need not wait.

@@ -13,6 +13,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 from queenmq.clock import now_ms
+from queenmq.engine.lifecycle import LoopService
+from queenmq.engine.news import News
 from queenmq.errors import QueenError, StorageUnavailable
 
 logger = logging.getLogger(__name__)
@@ -31,8 +33,10 @@ def pause_s(attempt: int, chance: float) -> float:
     return pause * (1 - _JITTER + 2 * _JITTER * chance)
 
 
-class OutageWatch:
-    """Watches whether the database is down. Belongs to one event loop."""
+class OutageWatch(LoopService):
+    """Watches whether the database is down, and publishes every change. Belongs to one event
+    loop.
+    """
 
     def __init__(
         self,
@@ -40,31 +44,32 @@ class OutageWatch:
         *,
         oldest_call_ms: Callable[[], float],
         hang_ms: int,
+        news: News,
     ) -> None:
+        super().__init__("outage-watch")
         self._probe = probe
         self._oldest_call_ms = oldest_call_ms
         self._hang_ms = hang_ms
+        self._news = news
         self._prober: asyncio.Task[None] | None = None
-        self._watcher: asyncio.Task[None] | None = None
         self._probed_ms = 0.0
         self._is_stopped = False
         self.is_down = False
         #: The error of the last probe, while the database is down.
         self.error: Exception | None = None
-        #: Told of every change.
-        self.on_change: Callable[[bool], None] = lambda is_down: None
 
-    def start(self) -> None:
-        """Start to check for hanging calls."""
-        self._watcher = asyncio.create_task(self._watch_calls(), name="outage-watch")
+    async def start(self) -> None:
+        """Begin to look for calls that hang."""
+        self._is_stopped = False
+        await super().start()
 
     async def stop(self) -> None:
-        """Stop all checks for good, because calls may still fail while connections close."""
+        """Stop looking and probing: calls may still fail while connections close."""
         self._is_stopped = True
-        tasks = [task for task in (self._watcher, self._prober) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await super().stop()
+        if self._prober is not None:
+            self._prober.cancel()
+            await asyncio.gather(self._prober, return_exceptions=True)
 
     def suspect(self) -> None:
         """Probe the database, because a call failed."""
@@ -76,7 +81,7 @@ class OutageWatch:
         self._turn(True, error)
         self.suspect()
 
-    async def _watch_calls(self) -> None:
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
             # A call may take long for a good reason: check again, but not all the time.
@@ -100,13 +105,16 @@ class OutageWatch:
         try:
             await self._probe()
         except QueenError as error:
+            self._is_failing = False
             return error
         except Exception as error:
-            # Keep probing after any error, or the database would stay down for ever.
+            self._is_failing = True
+            # Whatever it is, an end of the probes would leave the database down for ever.
             logger.exception(
                 "A probe of the database failed unexpectedly.", extra={"event": "probe_broke"}
             )
             return error
+        self._is_failing = False
         return None
 
     def _turn(self, is_down: bool, error: Exception | None) -> None:
@@ -121,9 +129,10 @@ class OutageWatch:
         if is_down:
             facts = {"event": "database_down", "reason": _reason_of(error)}
             logger.error("The database is down. Pushes go to the spool: %s", error, extra=facts)
+            self._news.database_down()
         else:
             logger.warning("The database is back.", extra={"event": "database_back"})
-        self.on_change(is_down)
+            self._news.database_up()
 
 
 def _reason_of(error: Exception | None) -> str:

@@ -1,4 +1,4 @@
-"""Wake-ups between brokers: announces pushes and acks, and listens for those of others.
+"""Wake-ups between brokers: announces pushes and acks made here, publishes those made elsewhere.
 
 Notifications are hints with a bound on their rate: one per interval, whatever the number of pushes,
 because one per commit would cut the commit rate to a third. A lost one costs only a poll interval.
@@ -10,11 +10,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 
+from queenmq.engine.lifecycle import Loop, LoopService
+from queenmq.engine.news import News
+from queenmq.engine.requests import PartitionKey, PartitionRef
 from queenmq.errors import QueenError
 from queenmq.ids import random_uuid
 from queenmq.storage.stores.messages import PostgresMessageStore
@@ -27,7 +31,7 @@ _PAYLOAD_MAX = 7_500
 _RETRY_S_MAX = 5.0
 
 
-class WakeListener:
+class WakeListener(LoopService):
     """Both directions of one broker. With listening off, only the sending side runs."""
 
     def __init__(
@@ -37,39 +41,37 @@ class WakeListener:
         *,
         interval_ms: int,
         is_listening: bool,
-        on_wake: Callable[[Iterable[str]], None],
-        on_listening: Callable[[bool], None],
-        on_deleted: Callable[[str, str], None],
+        news: News,
     ) -> None:
+        super().__init__("wake-listener")
         self._store = store
         self._connect = connect
         self._interval_s = interval_ms / 1000
         self._is_listening = is_listening
-        self._on_wake = on_wake
-        self._on_listening = on_listening
-        self._on_deleted = on_deleted
+        self._news = news
         self._origin = random_uuid().hex
         self._queues: set[str] = set()
         self._has_news = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
-        """Run until stopped."""
-        self._tasks.append(asyncio.create_task(self._send_forever(), name="wake-send"))
+    def _loops(self) -> Mapping[str, Loop]:
+        loops: dict[str, Loop] = {"wake-send": self._send_forever}
         if self._is_listening:
-            self._tasks.append(asyncio.create_task(self._listen_forever(), name="wake-listen"))
-
-    async def stop(self) -> None:
-        """End both tasks."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+            loops["wake-listen"] = self._listen_forever
+        return loops
 
     def notify(self, queue: str) -> None:
         """Announce that this queue has new or freed messages."""
         self._queues.add(queue)
         self._has_news.set()
+
+    def notify_pushed(self, refs: Iterable[PartitionRef]) -> None:
+        """Note that messages were stored in these partitions."""
+        for ref in refs:
+            self.notify(ref.key.queue)
+
+    def notify_freed(self, _id: UUID, key: PartitionKey, _group: str) -> None:
+        """Note that a partition can be popped again."""
+        self.notify(key.queue)
 
     async def _send_forever(self) -> None:
         while True:
@@ -103,11 +105,11 @@ class WakeListener:
         connection.add_termination_listener(lambda _: is_lost.set())
         try:
             await connection.add_listener(CHANNEL, self._heard)
-            self._on_listening(True)
+            self._news.listening(True)
             try:
                 await is_lost.wait()
             finally:
-                self._on_listening(False)
+                self._news.listening(False)
         finally:
             connection.terminate()
 
@@ -116,9 +118,9 @@ class WakeListener:
         for group in decode_groups(str(payload)):
             # Before pops are woken by the same notification.
             for queue in queues:
-                self._on_deleted(queue, group)
+                self._news.group_deleted(queue, group)
         if queues:
-            self._on_wake(queues)
+            self._news.pushed_elsewhere(queues)
 
 
 def encode_wake(origin: str, queues: Iterable[str]) -> str:

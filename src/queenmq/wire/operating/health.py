@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
 from queenmq.wire.shape import Answer, Number
 
 
@@ -53,6 +55,8 @@ class Health(Answer, rename=None, omit_defaults=True, kw_only=True):
     shared_state: SharedState
     queen: WorkerState
     error: str | None = None
+    #: Background services by name: `running`, `failing`, `dead`, or `stopped` without the database.
+    services: dict[str, str] = field(default_factory=dict)
 
 
 class Rate(Answer):

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.engine.news import News
 from queenmq.engine.reports import report
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.requests.pages import PAGE, parse_page
@@ -23,7 +24,7 @@ _OPERATIONS_MAX = 10_000
 
 
 class AsideRoutes:
-    """Routes of set-aside pushes. `on_retry` is called when they are retried."""
+    """Routes of set-aside pushes. Publishes when they are retried."""
 
     def __init__(
         self,
@@ -31,12 +32,12 @@ class AsideRoutes:
         store: PostgresOperationStore,
         *,
         spool_stats: Callable[[], SpoolStats],
-        on_retry: Callable[[], None],
+        news: News,
     ) -> None:
         self._journal = journal
         self._store = store
         self._spool_stats = spool_stats
-        self._on_retry = on_retry
+        self._news = news
 
     @route("GET", "/api/v1/operations/aside", wire.AsideList, query=PAGE)
     async def list(self, request: Request) -> Response:
@@ -53,9 +54,9 @@ class AsideRoutes:
     async def retry(self, _: Request) -> Response:
         """Retry all pushes set aside on this broker, and all failed operations."""
         aside = await self._journal.retry_aside()
-        self._on_retry()
+        self._news.retried()
         operations = await self._store.retry_failed(limit=_OPERATIONS_MAX)
-        self._on_retry()
+        self._news.retried()
         stopped_by = aside.stopped_by
         return json_answer(
             wire.OperationsRetried(

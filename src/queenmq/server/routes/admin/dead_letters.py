@@ -13,6 +13,7 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.auth.decision import check_queue
 from queenmq.clock import utc_now
+from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.errors import InvalidRequest
 from queenmq.server.answers.opening import Opener
@@ -35,7 +36,7 @@ _FILTER: dict[str, Any] = {"queue": str, "consumerGroup": str, "partition": str,
 
 
 class DeadLetterRoutes:
-    """Routes of dead letters. `on_changed` gets the queue in which messages were pushed."""
+    """Routes of dead letters. Publishes in which queue messages were pushed."""
 
     def __init__(
         self,
@@ -45,14 +46,14 @@ class DeadLetterRoutes:
         opener: Opener,
         *,
         queue_max: Callable[[], int],
-        on_changed: Callable[[str], None],
+        news: News,
     ) -> None:
         self._store = store
         self._retries = retries
         self._opener = opener
         self._settings = settings
         self._queue_max = queue_max
-        self._on_changed = on_changed
+        self._news = news
 
     @route(
         "GET", "/api/v1/dlq", wire.DeadLetterList, query={**_FILTER, "from": str, "to": str, **PAGE}
@@ -95,7 +96,7 @@ class DeadLetterRoutes:
         retried = await self._retries.retry(which, limit=limit, queue_max=self._queue_max())
         pushed = [one for one in retried if one.outcome is not ItemOutcome.FULL]
         for queue in {one.queue for one in pushed}:
-            self._on_changed(queue)
+            self._news.pushed_elsewhere([queue])
         refused = len(retried) - len(pushed)
         return json_answer(
             wire.DeadLettersRetried(

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.engine.news import News
 from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
@@ -34,8 +35,8 @@ _ON_QUEUE = _TOP + "/{group:name}/queues/{queue:name}"
 
 
 class GroupRoutes:
-    """`on_moved` is told in which queue messages may be had again, `on_deleted` which group's start
-    is forgotten on which queue.
+    """Consumer groups and their cursors. Publishes where messages may be delivered again, and on
+    which queue a group's start is forgotten.
     """
 
     def __init__(
@@ -44,14 +45,12 @@ class GroupRoutes:
         settings: Settings,
         *,
         paused_groups: Callable[[], Collection[str]],
-        on_moved: Callable[[str], None],
-        on_deleted: Callable[[str, str], None],
+        news: News,
     ) -> None:
         self._store = store
         self._settings = settings
         self._paused_groups = paused_groups
-        self._on_moved = on_moved
-        self._on_deleted = on_deleted
+        self._news = news
 
     @route("GET", _TOP, _GROUPS)
     async def list(self, request: Request) -> Response:
@@ -134,8 +133,8 @@ class GroupRoutes:
     async def _delete(self, group: str, queue: str, deletes_start: bool) -> int:
         removed = await self._store.delete(group, queue, deletes_start=deletes_start)
         if deletes_start:
-            self._on_deleted(queue, group)
-        self._on_moved(queue)
+            self._news.group_deleted(queue, group)
+        self._news.pushed_elsewhere([queue])
         return removed
 
     @route(
@@ -151,7 +150,7 @@ class GroupRoutes:
         time = parse_time("subscriptionTimestamp", body.subscription_timestamp)
         changed = await self._store.set_start(group, time)
         for queue in await self._store.find_group_queues(group) if changed else ():
-            self._on_moved(queue)
+            self._news.pushed_elsewhere([queue])
         return json_answer(
             wire.GroupStartChanged(
                 success=True, consumer_group=group, new_timestamp=iso(time), rows_updated=changed
@@ -177,7 +176,7 @@ class GroupRoutes:
         moved = await self._store.seek(group, queue, None, time)
         if not moved and not (await self._store.find_place(queue, None))[0]:
             raise NotFound(f"queue {quote(queue)} does not exist; check its name")
-        self._on_moved(queue)
+        self._news.pushed_elsewhere([queue])
         return json_answer(
             wire.GroupMoved(
                 success=True,
@@ -216,7 +215,7 @@ class GroupRoutes:
                 f"partition {quote(partition)} of queue {quote(queue)} does not exist;"
                 " check both names"
             )
-        self._on_moved(queue)
+        self._news.pushed_elsewhere([queue])
         return json_answer(answer)
 
     def _name(self, request: Request, part: str) -> str:

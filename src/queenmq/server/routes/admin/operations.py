@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.clock import utc_now
+from queenmq.engine.news import News
 from queenmq.engine.queued_pushes.metrics import OperationMetrics
 from queenmq.errors import Conflict, InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer
@@ -37,7 +38,7 @@ _DECISIONS = {
 
 
 class OperationRoutes:
-    """Routes of queued pushes. `on_retry` is called when one is to run again."""
+    """Routes of queued pushes. Publishes when one is to run again."""
 
     def __init__(
         self,
@@ -46,13 +47,13 @@ class OperationRoutes:
         *,
         spool_stats: Callable[[], SpoolStats],
         pressure: Callable[[], float],
-        on_retry: Callable[[], None],
+        news: News,
     ) -> None:
         self._store = store
         self._metrics = metrics
         self._spool_stats = spool_stats
         self._pressure = pressure
-        self._on_retry = on_retry
+        self._news = news
 
     @route("GET", "/api/v1/operations/stats", wire.OperationStats)
     async def stats(self, request: Request) -> Response:
@@ -104,7 +105,7 @@ class OperationRoutes:
     async def retry(self, request: Request) -> Response:
         """Retry a failed operation."""
         answer = await self._decide(request, "retry", "pending")
-        self._on_retry()
+        self._news.retried()
         return answer
 
     @route("POST", _ONE + "/discard", wire.OperationDecided)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.auth.decision import check_queue
 from queenmq.crypto.vault import Vault
+from queenmq.engine.news import News
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
@@ -24,7 +23,7 @@ _QUEUE = "/api/v1/resources/queues/{queue:name}"
 
 
 class QueueRoutes:
-    """Administration of queues. `on_changed` gets the queue whose cached facts are stale."""
+    """Administration of queues. Publishes which queue's cached facts are stale."""
 
     def __init__(
         self,
@@ -32,12 +31,12 @@ class QueueRoutes:
         settings: Settings,
         vault: Vault,
         *,
-        on_changed: Callable[[str], None],
+        news: News,
     ) -> None:
         self._store = store
         self._vault = vault
         self._settings = settings
-        self._on_changed = on_changed
+        self._news = news
 
     @route("POST", "/api/v1/configure", wire.QueueConfigured, request=wire.ConfigureRequest)
     async def configure(self, request: Request) -> Response:
@@ -56,7 +55,7 @@ class QueueRoutes:
         queue_id, partition_id = await self._store.configure_queue(
             name, namespace, task, dict(options)
         )
-        self._on_changed(name)
+        self._news.queue_changed(name)
         return json_answer(
             wire.QueueConfigured(
                 configured=True,
@@ -75,7 +74,7 @@ class QueueRoutes:
         name = request.path_params["queue"]
         check_name("queue", name, length_max=self._settings.max_name_length)
         existed = await self._store.delete_queue(name)
-        self._on_changed(name)
+        self._news.queue_changed(name)
         return json_answer(wire.QueueDeleted(deleted=True, queue=name, existed=existed))
 
     @route(
@@ -88,7 +87,7 @@ class QueueRoutes:
         """Remove a partition of a queue."""
         queue, partition = parse_place(request, length_max=self._settings.max_name_length)
         existed = await self._store.delete_partition(queue, partition)
-        self._on_changed(queue)
+        self._news.queue_changed(queue)
         if not existed:
             raise NotFound(
                 f"partition {quote(partition)} of queue {quote(queue)} does not exist;"

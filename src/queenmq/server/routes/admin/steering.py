@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -10,6 +9,7 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.engine.maintenance import Maintenance
+from queenmq.engine.news import News
 from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.auth.callers import identity_of
@@ -31,7 +31,7 @@ _PAGE_MAX = 1_000
 
 
 class SteeringRoutes:
-    """`on_freed` is called with the queue whose messages can be popped again."""
+    """Steering of partitions and groups. Publishes where messages may be delivered again."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class SteeringRoutes:
         maintenance: Maintenance,
         settings: Settings,
         *,
-        on_freed: Callable[[str], None],
+        news: News,
     ) -> None:
         self._store = store
         self._maintenance = maintenance
         self._settings = settings
-        self._on_freed = on_freed
+        self._news = news
 
     @route(
         "GET",
@@ -128,7 +128,7 @@ class SteeringRoutes:
         if until is None and await self._store.show_partition(queue, partition) is None:
             raise _unknown(queue, partition)
         if until is not None:
-            self._on_freed(queue)
+            self._news.pushed_elsewhere([queue])
         return json_answer(
             wire.LeaseEnded(True, group, queue, partition, until is not None, iso_or_none(until))
         )

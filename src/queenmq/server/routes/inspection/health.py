@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import __version__, wire
 from queenmq.clock import now_ms
+from queenmq.engine.lifecycle import ServiceStatus
 from queenmq.errors import InvalidRequest, QueenError, StorageUnavailable
 from queenmq.server.answers.capabilities import NAMES, Capability, Circumstances, judge
 from queenmq.server.answers.responses import json_answer
@@ -31,11 +32,13 @@ class HealthRoutes:
         *,
         circumstances: Callable[[], Circumstances],
         spool_stats: Callable[[], SpoolStats],
+        services: Callable[[], Sequence[ServiceStatus]],
         problems: Callable[[], list[str]],
     ) -> None:
         self._store = store
         self._circumstances = circumstances
         self._spool_stats = spool_stats
+        self._services = services
         #: Says what a person has to look at.
         self.problems = problems
         self.is_stopping = False
@@ -83,6 +86,7 @@ class HealthRoutes:
                 version=__version__,
                 shared_state=wire.SharedState(),
                 queen=wire.WorkerState(0, status),
+                services={name: health.value for name, health in self._services()},
                 error=None if is_well else _sentence(found),
             ),
             200 if is_well else 503,

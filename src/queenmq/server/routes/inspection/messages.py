@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.errors import Conflict, InvalidRequest, NotFound
 from queenmq.server.answers.opening import Opener
@@ -36,7 +37,7 @@ _BURIED = "Moved to the dead letters by an operator"
 
 
 class MessageRoutes:
-    """Routes of single messages. `on_changed` gets the queue whose messages changed."""
+    """Routes of single messages. Publishes which queue's messages changed."""
 
     def __init__(
         self,
@@ -46,14 +47,14 @@ class MessageRoutes:
         opener: Opener,
         *,
         queue_max: Callable[[], int],
-        on_changed: Callable[[str], None],
+        news: News,
     ) -> None:
         self._store = store
         self._dead_letters = dead_letters
         self._opener = opener
         self._settings = settings
         self._queue_max = queue_max
-        self._on_changed = on_changed
+        self._news = news
 
     @route(
         "GET",
@@ -125,7 +126,7 @@ class MessageRoutes:
         queue = await self._store.delete_message(partition_id, transaction_id)
         if queue is None:
             raise _make_unknown(partition_id, transaction_id)
-        self._on_changed(queue)
+        self._news.pushed_elsewhere([queue])
         return json_answer(
             wire.MessageDeleted(True, str(partition_id), transaction_id, "the message is deleted")
         )
@@ -150,7 +151,7 @@ class MessageRoutes:
                 f"message {quote(transaction_id)} was passed by every consumer group; delete it"
                 " if it is in the way"
             )
-        self._on_changed(moved.queue)
+        self._news.pushed_elsewhere([moved.queue])
         return json_answer(
             wire.MessageDeadLettered(
                 True,
@@ -185,7 +186,7 @@ class MessageRoutes:
                 f"queue {quote(one.queue)} is full; the dead letter stays, retry it when there is"
                 " room"
             )
-        self._on_changed(one.queue)
+        self._news.pushed_elsewhere([one.queue])
         return json_answer(_make_retried(partition_id, transaction_id, one))
 
     def _place(self, request: Request) -> tuple[UUID, str]:

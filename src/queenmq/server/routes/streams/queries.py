@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -10,6 +9,7 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.auth.decision import check_queues
+from queenmq.engine.news import News
 from queenmq.errors import Conflict, Forbidden, NotFound
 from queenmq.server.answers.error_responses import row_of
 from queenmq.server.answers.responses import json_answer, read_request
@@ -30,7 +30,7 @@ _CODE = row_of(Conflict("")).code
 class QueryRoutes:
     """Queries as clients start them and operators see them.
 
-    `on_deleted` gets the group and the queue on which its start is forgotten.
+    Publishes on which queue a group's start is forgotten.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class QueryRoutes:
         groups: GroupStore,
         settings: Settings,
         *,
-        on_deleted: Callable[[str, str], None],
+        news: News,
     ) -> None:
         self._store = store
         self._groups = groups
         self._settings = settings
-        self._on_deleted = on_deleted
+        self._news = news
 
     @route(
         "POST",
@@ -123,7 +123,7 @@ class QueryRoutes:
         queue, groups = found
         for group in groups:
             await self._groups.delete(group, queue, deletes_start=True)
-            self._on_deleted(queue, group)
+            self._news.group_deleted(queue, group)
         return json_answer(wire.StreamDeleted(True, name, list(groups)))
 
     async def _find(self, request: Request, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The runner of background services, with services that the test holds by the hand."""
+"""Jobs that run again and again, held by the hand."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from queenmq.errors import StorageUnavailable
 from queenmq.services.janitor import Janitor, LeaseSweep
-from queenmq.services.runner import Runner
+from queenmq.services.periodic import Periodic
 
 #: Seconds for what happens at once.
 SOON_S = 10.0
 
 
-class Service:
+class Work:
     """Counts its runs, fails as told, and lets a test wait for a run."""
 
     name = "fake"
@@ -40,30 +40,32 @@ class Service:
 
 
 async def test_a_service_runs_again_and_again() -> None:
-    service = Service()
-    runner = Runner([service])
-    runner.start()
-    await service.wait_for_run(3)
-    await runner.stop()
+    job = Work()
+    periodic = Periodic(job)
+    await periodic.start()
+    await job.wait_for_run(3)
+    await periodic.stop()
 
 
 async def test_every_service_has_a_loop_of_its_own() -> None:
-    idle, busy = Service(interval_s=3_600), Service()
-    runner = Runner([idle, busy])
-    runner.start()
+    idle, busy = Work(interval_s=3_600), Work()
+    services = [Periodic(idle), Periodic(busy)]
+    for one in services:
+        await one.start()
     await busy.wait_for_run(2)
-    await runner.stop()
+    for one in services:
+        await one.stop()
     assert idle.runs == 0
 
 
 async def test_a_service_survives_its_errors_and_they_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    service = Service(StorageUnavailable("no database"), None)
-    runner = Runner([service])
-    runner.start()
-    await service.wait_for_run(2)
-    await runner.stop()
+    job = Work(StorageUnavailable("no database"), None)
+    periodic = Periodic(job)
+    await periodic.start()
+    await job.wait_for_run(2)
+    await periodic.stop()
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == "fake: no database"
@@ -74,31 +76,31 @@ async def test_a_service_survives_its_errors_and_they_are_logged(
 async def test_a_defect_in_a_service_is_logged_as_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    service = Service(RuntimeError("a defect"))
-    runner = Runner([service])
-    runner.start()
-    await service.wait_for_run(1)
-    await runner.stop()
+    job = Work(RuntimeError("a defect"))
+    periodic = Periodic(job)
+    await periodic.start()
+    await job.wait_for_run(1)
+    await periodic.stop()
     assert any(record.levelno >= logging.ERROR for record in caplog.records), "it ended in silence"
 
 
 async def test_a_stopped_service_runs_no_more() -> None:
-    service = Service()
-    runner = Runner([service])
-    runner.start()
-    await service.wait_for_run(1)
-    await runner.stop()
-    runs = service.runs
+    job = Work()
+    periodic = Periodic(job)
+    await periodic.start()
+    await job.wait_for_run(1)
+    await periodic.stop()
+    runs = job.runs
     # A loop that went on would get its turn before this task does.
     for _ in range(10):
         await asyncio.get_running_loop().run_in_executor(None, int)
-    assert service.runs == runs
+    assert job.runs == runs
 
 
 async def test_a_run_in_progress_is_cut_off() -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
-    class Stuck(Service):
+    class Stuck(Work):
         async def run_once(self) -> None:
             started.set()
             try:
@@ -106,38 +108,38 @@ async def test_a_run_in_progress_is_cut_off() -> None:
             finally:
                 ended.set()
 
-    runner = Runner([Stuck()])
-    runner.start()
+    periodic = Periodic(Stuck())
+    await periodic.start()
     await asyncio.wait_for(started.wait(), SOON_S)
-    await asyncio.wait_for(runner.stop(), SOON_S)
+    await asyncio.wait_for(periodic.stop(), SOON_S)
     assert ended.is_set()
 
 
 async def test_stopping_twice_is_safe() -> None:
-    runner = Runner([Service()])
-    runner.start()
-    await runner.stop()
-    await runner.stop()
+    periodic = Periodic(Work())
+    await periodic.start()
+    await periodic.stop()
+    await periodic.stop()
 
 
 async def test_stopping_before_the_start_is_safe() -> None:
-    await Runner([Service()]).stop()
+    await Periodic(Work()).stop()
 
 
 async def test_a_runner_can_be_started_again() -> None:
-    service = Service()
-    runner = Runner([service])
+    job = Work()
+    periodic = Periodic(job)
     for number in (1, 2):
-        runner.start()
-        await service.wait_for_run(number)
-        await runner.stop()
+        await periodic.start()
+        await job.wait_for_run(number)
+        await periodic.stop()
 
 
 async def test_loops_are_named_after_their_service() -> None:
-    runner = Runner([Service()])
-    runner.start()
+    periodic = Periodic(Work())
+    await periodic.start()
     assert "fake" in {task.get_name() for task in asyncio.all_tasks()}
-    await runner.stop()
+    await periodic.stop()
 
 
 async def test_the_janitor_sweeps_once_a_run() -> None:
