@@ -9,11 +9,13 @@ import asyncpg
 import pytest
 
 from queenmq.engine.load.pressure import OperationType
-from queenmq.errors import QueenError
+from queenmq.errors import QueenError, StorageUnavailable
 from queenmq.settings import Settings
 from queenmq.storage.connection.database import Database
+from tests.support.waiting import wait_until_async
 
 _PID = "SELECT pg_backend_pid()"
+SOON_S = 30.0
 
 
 @pytest.fixture
@@ -72,3 +74,61 @@ async def test_the_smallest_commit_is_timed_with_its_way_to_the_log(
     assert await pool.time_commit() > 0
     assert await database.fetchval(flushed) > before
     assert pool.pool_use().in_use == 0
+
+
+_RUNNING = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND pid = $1"
+
+
+@pytest.mark.parametrize("ends_by", ["cancellation", "timeout"])
+async def test_a_call_that_is_given_up_ends_on_the_server_and_its_connection_goes_on(
+    ends_by: str, pool: Database, database: asyncpg.Connection
+) -> None:
+    pid = await _pid(pool)
+    call = asyncio.create_task(
+        pool.fetch(
+            "SELECT pg_sleep(600)",
+            priority=OperationType.PUSH,
+            timeout_s=0.5 if ends_by == "timeout" else None,
+        )
+    )
+
+    async def is_running() -> bool:
+        found: int = await database.fetchval(_RUNNING, pid)
+        return found == 1
+
+    await wait_until_async(is_running, timeout_s=SOON_S, what="the call")
+    if ends_by == "cancellation":
+        call.cancel()
+    with pytest.raises((asyncio.CancelledError, StorageUnavailable)):
+        await call
+    await wait_until_async(
+        lambda: pool.pool_use().in_use == 0, timeout_s=SOON_S, what="the connection to be mended"
+    )
+    assert await database.fetchval(_RUNNING, pid) == 0
+    assert await _pid(pool) == pid, "the connection is as good as before"
+
+
+async def test_calls_get_connections_by_their_urgency(database_url: str) -> None:
+    pool = Database(database_url, Settings(db_pool_size=1))
+    await pool.open()
+    order: list[OperationType] = []
+
+    async def call(kind: OperationType) -> None:
+        await pool.fetch("SELECT 1", priority=kind)
+        order.append(kind)
+
+    running = asyncio.create_task(
+        pool.fetch("SELECT 1 FROM pg_sleep(0.2)", priority=OperationType.POP)
+    )
+    await wait_until_async(lambda: pool.pool_use().in_use, timeout_s=SOON_S, what="a call")
+    kinds = [
+        OperationType.ANALYTICS,
+        OperationType.POP,
+        OperationType.PUSH,
+        OperationType.ACK_BATCH,
+    ]
+    await asyncio.gather(running, *map(call, kinds))
+    assert order == sorted(kinds)
+    await pool.close()
+    with pytest.raises(StorageUnavailable):
+        await pool.fetch("SELECT 1", priority=OperationType.PUSH)

@@ -61,8 +61,10 @@ HOMES = {
             SRC + "server/wiring/joining.py",
             # Between two questions to a server that is not the primary yet.
             SRC + "storage/connection/connecting.py",
-            # A turn of the loop, and between two looks at the other hosts.
+            # A turn of the loop.
             SRC + "storage/connection/database.py",
+            # Between two looks at the other hosts.
+            SRC + "storage/connection/primary_watch.py",
             SRC + "storage/connection/outage.py",
             # Between two looks at files, which nobody announces to change.
             SRC + "server/tls/certificates.py",

@@ -58,7 +58,7 @@ def settle(value: float) -> Pressure:
 
 
 def test_the_priorities_are_those_of_the_design() -> None:
-    assert {kind.name: kind.priority for kind in TYPES} == {
+    assert {kind.name: kind.value for kind in TYPES} == {
         "SYSTEM_EVENT": 1,
         "ACK_BATCH": 3,
         "ACK_SINGLE": 4,

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
+import asyncpg
 import pytest
 
-from queenmq.storage.connection.wake_listener import decode_groups, decode_wake, encode_wake
+from queenmq.engine.news import News
+from queenmq.engine.requests import PartitionKey
+from queenmq.storage.connection.wake_listener import (
+    WakeListener,
+    decode_groups,
+    decode_wake,
+    encode_wake,
+)
+from tests.support.waiting import wait_until_async
 
 #: NOTIFY takes less than this many bytes.
 PAYLOAD_BYTES_MAX = 8_000
@@ -73,3 +83,31 @@ def test_deleted_groups_are_heard_of(news: dict[str, object], groups: list[str])
     text = json.dumps({"from": "", "queues": ["a"], **news})
     assert decode_groups(text) == groups
     assert decode_wake("me", text) == ["a"]
+
+
+async def _never_connect() -> asyncpg.Connection:
+    raise AssertionError("nothing listens")
+
+
+async def test_a_push_of_nothing_wakes_no_broker() -> None:
+    sent: list[str] = []
+
+    class Store:
+        async def notify(self, channel: str, text: str) -> None:
+            sent.extend(decode_wake("other", text))
+
+    listener = WakeListener(
+        Store(),  # type: ignore[arg-type]
+        _never_connect,
+        interval_ms=1,
+        is_listening=False,
+        news=News(),
+    )
+    await listener.start()
+    # A transaction of acks alone has pushed to no partition.
+    listener.notify_pushed([])
+    listener.notify_freed(UUID(int=1), PartitionKey("orders", "p"), "workers")
+    listener.notify("bills")
+    await wait_until_async(lambda: sent, timeout_s=10, what="a notification")
+    await listener.stop()
+    assert sent == ["bills", "orders"]

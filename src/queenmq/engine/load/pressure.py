@@ -28,10 +28,6 @@ class OperationType(IntEnum):
     BACKGROUND = 8
     ANALYTICS = 10
 
-    @property
-    def priority(self) -> int:
-        return int(self)
-
 
 class LoadDecision(StrEnum):
     """The decision about an operation."""

@@ -75,11 +75,8 @@ class Connector:
     def has_choice(self) -> bool:
         return len(self._url.hosts) > 1
 
-    async def connect(self, _: object = None, **options: Any) -> ServerConnection:
-        """Open a connection to a server that the URL asks for. Raises StorageUnavailable.
-
-        The driver's pool also calls this, with its own dummy URL.
-        """
+    async def connect(self, **options: Any) -> ServerConnection:
+        """Open a connection to a server that the URL asks for. Raises StorageUnavailable."""
         for _ in range(_TRIES):
             host = await self._find_host()
             try:

@@ -1,4 +1,4 @@
-"""The pool of connections to PostgreSQL, and calls by priority.
+"""Calls to PostgreSQL by priority, over a pool of connections.
 
 No session state is relied on: what a call needs is set inside its function, so every call may run
 on any connection of a transaction pooler.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ import asyncpg
 
 from queenmq import errors
 from queenmq.clock import now_ms
-from queenmq.engine.lifecycle import Health, LoopService, Service, ServiceGroup
+from queenmq.engine.lifecycle import Health, Service, ServiceGroup
 from queenmq.engine.load.pressure import OperationType, SlotUse
 from queenmq.engine.news import News
 from queenmq.settings import Settings
@@ -27,16 +26,12 @@ from queenmq.storage.connection.driver_errors import translate_error
 from queenmq.storage.connection.fault_watch import FaultWatch
 from queenmq.storage.connection.faults import NO_SLOT, READ_ONLY
 from queenmq.storage.connection.outage import OutageWatch
-from queenmq.storage.connection.priority_gate import PriorityGate
-from queenmq.storage.connection.stock import ConnectionStock
+from queenmq.storage.connection.pool import ConnectionPool
+from queenmq.storage.connection.primary_watch import PrimaryWatch
 from queenmq.storage.sql_files import load_queries
-
-logger = logging.getLogger(__name__)
 
 #: A probe whose write takes longer has failed.
 _PROBE_S = 2.0
-#: How often the other hosts are asked whether one of them was promoted.
-_LOOK_AROUND_S = 1.0
 #: Turns of the loop until everything that has arrived is read: one to look, one to run.
 _READING_TURNS = 2
 _NOTHING = contextlib.nullcontext()
@@ -51,26 +46,6 @@ class PoolUse(NamedTuple):
     waiting: int
 
 
-class PrimaryWatch(LoopService):
-    """Asks the other hosts of the URL whether one of them was promoted."""
-
-    def __init__(self, connector: Connector) -> None:
-        super().__init__("primary-watch")
-        self._connector = connector
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_AROUND_S)
-            try:
-                await self._connector.follow_primary()
-                self._is_failing = False
-            except Exception:
-                # A defect must be seen, and must not leave the broker with an outdated server.
-                self._is_failing = True
-                facts = {"event": "service_broke", "service": self.name}
-                logger.exception("Asking the other hosts failed unexpectedly.", extra=facts)
-
-
 class Database:
     """A pool of connections, and queries by text. Its services watch the server behind them."""
 
@@ -80,11 +55,9 @@ class Database:
         self._settings = settings
         #: Opens every connection of this process.
         self.connector = Connector(url, timeout_ms=settings.db_connect_timeout_ms)
-        self._stock: ConnectionStock | None = None
+        self._pool = self._make_pool()
         self._is_open = False
-        # As many permits as connections, so no call waits in the driver, which knows no urgency.
-        self._gate = PriorityGate(settings.db_pool_size)
-        #: When each call in flight began.
+        #: When each call in flight began, and each connection that is being opened.
         self._calls: dict[int, float] = {}
         self._numbers = itertools.count()
         #: What it answers but cannot do.
@@ -107,24 +80,23 @@ class Database:
 
     def slot_use(self) -> SlotUse:
         """Return how busy the connections are, whether open yet or not."""
-        gate = self._gate
-        return SlotUse(gate.slots, gate.in_use, gate.waiting)
+        pool = self._pool
+        return SlotUse(pool.size, pool.in_use, pool.waiting)
 
     def pool_use(self) -> PoolUse:
-        """Return the same, with what the driver knows."""
-        size, in_use, waiting = self.slot_use()
-        return PoolUse(size, self._stock.idle if self._stock is not None else 0, in_use, waiting)
+        """Return the same, with the open connections."""
+        pool = self._pool
+        return PoolUse(pool.size, pool.idle, pool.in_use, pool.waiting)
 
     async def open(self, *, is_lazy: bool = False) -> None:
         """Make ready, and connect unless the first call is to do that. Raises StorageUnavailable
         when the database cannot be reached.
         """
         if not self._is_open:
-            pool = await self._make_pool()
+            self._pool = self._make_pool()
             if not is_lazy:
-                async with pool.acquire():
-                    pass
-            self._stock = ConnectionStock(pool)
+                connection = await self._pool.take(OperationType.SYSTEM_EVENT)
+                self._pool.give_back(connection, is_answered=True)
             self._is_open = True
         await self._watches.start()
 
@@ -146,28 +118,29 @@ class Database:
         self._prepare = prepare
         self.watch.begin_down(error)
 
-    async def _make_pool(self) -> asyncpg.Pool:
+    def _make_pool(self) -> ConnectionPool[ServerConnection]:
+        return ConnectionPool(self._connect, _clean, size=self._settings.db_pool_size)
+
+    async def _connect(self) -> ServerConnection:
+        # Those who waited for their turn need not find out one by one.
+        self._must_be_up()
         settings = self._settings
-        connect: Any = self.connector.connect
-        pool: asyncpg.Pool = await asyncpg.create_pool(
-            # No floor: the driver would log a traceback for every try to keep it in an outage.
-            min_size=0,
-            max_size=settings.db_pool_size,
-            connect=connect,
-            connection_class=ServerConnection,
-            command_timeout=settings.db_command_timeout_ms / 1000,
-            statement_cache_size=100 if settings.db_prepared_statements else 0,
-            max_inactive_connection_lifetime=0,
-        )
-        return pool
+        number = next(self._numbers)
+        self._calls[number] = now_ms()
+        try:
+            return await self.connector.connect(
+                command_timeout=settings.db_command_timeout_ms / 1000,
+                statement_cache_size=100 if settings.db_prepared_statements else 0,
+            )
+        finally:
+            del self._calls[number]
 
     async def close(self) -> None:
         """Let calls end, then disconnect."""
         await self._watches.stop()
         await self.connector.close()
-        if self._stock is not None and self._is_open:
-            self._is_open = False
-            await self._stock.close()
+        self._is_open = False
+        await self._pool.close()
 
     async def probe(self) -> None:
         """Raise unless the database can be written to."""
@@ -197,21 +170,20 @@ class Database:
 
     async def _probe_pooled(self, refusal: errors.StorageUnavailable) -> None:
         """Probe over an open connection. That no other is free says nothing about the database."""
-        assert self._stock is not None
         try:
             async with asyncio.timeout(_PROBE_S):
-                connection = await self._stock.take_open()
+                connection = await self._pool.take_open()
         except TimeoutError:
             connection = None
         if connection is None:
             raise refusal
-        is_well = False
+        is_answered = False
         try:
             with translate_error():
                 await connection.execute(load_queries("operations")["probe"], timeout=_PROBE_S)
-            is_well = True
+            is_answered = True
         finally:
-            await self._stock.put(connection, is_well=is_well)
+            self._pool.give_back(connection, is_answered=is_answered)
 
     def cut_off(self) -> None:
         """End the calls in flight, because the database is down and their callers need not wait.
@@ -224,29 +196,29 @@ class Database:
         return now_ms() - min(self._calls.values()) if self._calls else 0.0
 
     @asynccontextmanager
-    async def _connection(
-        self, priority: OperationType
-    ) -> AsyncIterator[asyncpg.pool.PoolConnectionProxy]:
-        assert self._stock is not None, "the database is not open"
+    async def _connection(self, priority: OperationType) -> AsyncIterator[ServerConnection]:
         self._must_be_up()
-        if not self._gate.try_enter():
-            await self._gate.enter(priority.priority)
         number = next(self._numbers)
-        self._calls[number] = now_ms()
         try:
-            # Again, because it may have gone while we waited.
-            self._must_be_up()
-            connection = await self._stock.take()
-            is_well = False
+            connection = self._pool.try_take()
+            if connection is None:
+                connection = await self._pool.take(priority)
+            self._calls[number] = now_ms()
+            is_answered = False
             try:
                 with translate_error(is_sent=True):
-                    async with self._held_together(connection):
-                        yield connection
-                is_well = True
+                    try:
+                        async with self._held_together(connection):
+                            yield connection
+                        is_answered = True
+                    except asyncpg.PostgresError:
+                        # The server is done with the call, and waits for the next one.
+                        is_answered = True
+                        raise
                 if self.failures:
                     self.failures.pop(priority, None)
             finally:
-                await self._stock.put(connection, is_well=is_well)
+                self._pool.give_back(connection, is_answered=is_answered)
             await self._read_what_arrived()
         except errors.StorageUnavailable as error:
             self.failures[priority] = (now_ms(), error)
@@ -259,11 +231,10 @@ class Database:
                 self.faults.note(error)
             raise
         finally:
-            del self._calls[number]
-            self._gate.leave()
+            self._calls.pop(number, None)
 
     async def _read_what_arrived(self) -> None:
-        if self._gate.in_use > 1:
+        if self._pool.in_use:
             # Others are at work. What has arrived meanwhile is read before the next call leaves,
             # and leaves with it: half as many calls of twice the size are less work.
             for _ in range(_READING_TURNS):
@@ -281,9 +252,7 @@ class Database:
                 is_suspicious=False,
             )
 
-    def _held_together(
-        self, connection: asyncpg.pool.PoolConnectionProxy
-    ) -> AbstractAsyncContextManager[Any]:
+    def _held_together(self, connection: ServerConnection) -> AbstractAsyncContextManager[Any]:
         """Return a transaction where statements are unnamed. The driver then parses and executes in
         two steps, which a transaction pooler may send to two servers otherwise.
         """
@@ -319,3 +288,10 @@ class Database:
         """Return the first column of the first row; a timeout replaces that of the settings."""
         async with self._connection(priority) as connection:
             return await connection.fetchval(query, *args, timeout=timeout_s)
+
+
+async def _clean(connection: ServerConnection) -> None:
+    """Make a connection fit for the next call after one that was cut off."""
+    # The driver sends nothing before the server has confirmed that it has given the call up.
+    await connection.execute(load_queries("admin")["ping"])
+    await connection.reset()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -64,14 +64,16 @@ class WakeListener(LoopService):
         self._queues.add(queue)
         self._has_news.set()
 
-    def notify_pushed(self, refs: Iterable[PartitionRef]) -> None:
-        """Note that messages were stored in these partitions."""
-        for ref in refs:
-            self.notify(ref.key.queue)
+    def notify_pushed(self, refs: Collection[PartitionRef]) -> None:
+        """Note that messages were stored in these partitions, if there are any."""
+        if refs:
+            self._queues.update([ref.key.queue for ref in refs])
+            self._has_news.set()
 
     def notify_freed(self, _id: UUID, key: PartitionKey, _group: str) -> None:
         """Note that a partition can be popped again."""
-        self.notify(key.queue)
+        self._queues.add(key.queue)
+        self._has_news.set()
 
     async def _send_forever(self) -> None:
         while True:
