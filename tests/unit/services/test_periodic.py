@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from queenmq.errors import StorageUnavailable
-from queenmq.services.janitor import Janitor, LeaseSweep
+from queenmq.services.janitor import LeaseSweep, Rule, Sweep
 from queenmq.services.periodic import Periodic
 
 #: Seconds for what happens at once.
@@ -142,44 +142,25 @@ async def test_loops_are_named_after_their_service() -> None:
     await periodic.stop()
 
 
-async def test_the_janitor_sweeps_once_a_run() -> None:
-    sweeps: list[str] = []
-    left = [5_000, 5_000, 17]
-    staged = [5_000, 0]
-    traces = [5_000, 5_000, 4_999]
-    history = [5_000, 4_999]
-    transactions = [5_000, 0]
+async def test_a_sweep_removes_page_by_page_what_each_rule_lets_go() -> None:
+    sweeps: list[tuple[str, int]] = []
+    pages = {"operations": [5_000, 5_000, 17], "traces": [0], "history": [5_000, 4_999]}
 
-    class Store:
-        async def sweep(self, *, older_than_s: int, limit: int) -> int:
-            sweeps.append("operations")
-            return left.pop(0)
+    def rule(name: str, keep_s: int) -> Rule:
+        async def remove(*, older_than_s: int, limit: int) -> int:
+            assert limit == 5_000
+            sweeps.append((name, older_than_s))
+            return pages[name].pop(0)
 
-        async def sweep_staged(self, *, older_than_s: int, limit: int) -> int:
-            sweeps.append("stages")
-            return staged.pop(0)
+        return Rule(remove, keep_s)
 
-        async def sweep_traces(self, *, older_than_s: int, limit: int) -> int:
-            sweeps.append(f"traces of {older_than_s} s")
-            return traces.pop(0)
-
-        async def sweep_transactions(self, *, older_than_s: int, limit: int) -> int:
-            sweeps.append("transactions")
-            return transactions.pop(0)
-
-        async def sweep_ack_history(self, *, older_than_s: int, limit: int) -> int:
-            sweeps.append(f"history of {older_than_s} s")
-            return history.pop(0)
-
-    janitor = Janitor(
-        Store(), Store(), Store(), Store(), Store(), trace_keep_s=60, history_keep_s=7_200
-    )
-    await janitor.run_once()
-    expected = [*["operations"] * 3, *["stages"] * 2, *["transactions"] * 2]
-    expected += ["traces of 60 s"] * 3
-    expected += ["history of 7200 s"] * 2
-    assert sweeps == expected, "until less than a full page is left"
-    assert janitor.interval_s > 0
+    rules = [rule("operations", 3_600), rule("traces", 60), rule("history", 7_200)]
+    await Sweep("janitor", rules, interval_s=300).run_once()
+    assert sweeps == [
+        *[("operations", 3_600)] * 3,
+        ("traces", 60),
+        *[("history", 7_200)] * 2,
+    ], "until less than a full page is left"
 
 
 async def test_leases_are_swept_page_by_page_until_the_last() -> None:

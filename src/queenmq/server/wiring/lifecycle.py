@@ -10,18 +10,12 @@ from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.queued_pushes.processor import OperationProcessor
 from queenmq.server.auth.wiring import Access
 from queenmq.server.wiring.ground import Ground
+from queenmq.server.wiring.jobs import make_jobs
 from queenmq.server.wiring.joining import Joining
 from queenmq.server.wiring.metering import Metering
 from queenmq.server.wiring.pushing import Pushing
-from queenmq.services.idle_partitions import IdlePartitions
-from queenmq.services.janitor import AccessSweep, Janitor, KeySweep, LeaseSweep
-from queenmq.services.periodic import Job, Periodic
-from queenmq.services.retention import Retention
-from queenmq.services.switches import Switches
-from queenmq.services.token_watch import TokenWatch
+from queenmq.services.periodic import Periodic
 from queenmq.storage.connection.wake_listener import WakeListener
-from queenmq.storage.stores.retention import RetentionStore
-from queenmq.storage.stores.traces import TraceStore
 
 
 class Lifecycle(NamedTuple):
@@ -48,7 +42,7 @@ def declare_services(
     access: Access,
 ) -> Lifecycle:
     """Return the services in the order in which they start. They stop in the reverse order."""
-    jobs = _make_jobs(ground, metering, maintenance, access)
+    jobs = make_jobs(ground, metering, maintenance, access)
     joined: list[Service] = [processor, wake, *map(Periodic, jobs)]
     group = ServiceGroup("joined", joined)
     joining = Joining(
@@ -71,33 +65,3 @@ def declare_services(
         ground.paces,
     ]
     return Lifecycle(ServiceGroup("always", always), group, joining)
-
-
-def _make_jobs(
-    ground: Ground, metering: Metering, maintenance: Maintenance, access: Access
-) -> list[Job]:
-    settings, admin = ground.settings, ground.admin
-    removals = RetentionStore(ground.database)
-    return [
-        LeaseSweep(admin),
-        KeySweep(admin, keep_s=settings.push_key_keep_s),
-        Janitor(
-            ground.operations,
-            admin,
-            TraceStore(ground.database),
-            admin,
-            admin,
-            trace_keep_s=settings.trace_retention_s,
-            history_keep_s=settings.ack_history_hours * 3_600,
-        ),
-        Retention(removals, ground.registry, interval_s=settings.retention_interval_s),
-        IdlePartitions(removals, ground.registry, interval_s=settings.partition_removal_interval_s),
-        Switches(maintenance),
-        TokenWatch(access.gate),
-        AccessSweep(
-            access.token_store,
-            access.audit_store,
-            audit_keep_s=settings.audit_retention_days * 86_400,
-        ),
-        metering.history,
-    ]

@@ -13,9 +13,6 @@ from queenmq.engine.load.pressure import OperationType
 from queenmq.storage.connection.database import Database
 from queenmq.storage.sql_files import load_queries
 
-#: How long ended tokens are listed.
-_KEEP_S = 30 * 86_400
-
 
 class NewToken(NamedTuple):
     """A token to store; see the table api_tokens."""
@@ -90,9 +87,9 @@ class TokenStore:
         )
         return rows[0][0] if rows else None
 
-    async def sweep_tokens(self, *, limit: int) -> int:
-        """Remove ended sessions and tokens that ended long ago. Return how many."""
+    async def sweep_tokens(self, *, older_than_s: int, limit: int) -> int:
+        """Remove sessions that are over and tokens that ended long ago; rows."""
         removed: int = await self._database.fetch_value(
-            self._sql["sweep_tokens"], _KEEP_S, limit, priority=OperationType.BACKGROUND
+            self._sql["sweep_tokens"], older_than_s, limit, priority=OperationType.BACKGROUND
         )
         return removed
