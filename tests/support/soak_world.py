@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import httpx
@@ -37,6 +38,8 @@ class World:
         self.lake = home / "lake"
         self._chance = chance
         self.kills: Counter[str] = Counter()
+        #: What ended by itself, because of what was killed.
+        self.ends: Counter[str] = Counter()
         #: Each kind has its turn, in an order of the seed.
         self._deck: list[str] = []
         self.broker = self._started_broker()
@@ -44,7 +47,7 @@ class World:
         self._start_archive()
 
     def _start_driver(self) -> None:
-        self._commits_before = self.commits()
+        self._batches_before = self.batches()
         self.driver = SoakDriver(self._server.url, self._checkpoint)
 
     def _start_archive(self) -> None:
@@ -53,11 +56,11 @@ class World:
 
     def _versions(self) -> int:
         """Return how many versions the lake has."""
-        return len(list(self.lake.glob("messages/_delta_log/*.json")))
+        return _highest(self.lake.glob("messages/_delta_log/*.json"))
 
-    def commits(self) -> int:
-        """How many batches Spark has noted."""
-        return len(list(self._checkpoint.glob("commits/[0-9]*")))
+    def batches(self) -> int:
+        """Return how many batches Spark has noted."""
+        return _highest(self._checkpoint.glob("commits/[0-9]*"))
 
     def _started_broker(self) -> BrokerProcess:
         return BrokerProcess(
@@ -66,13 +69,20 @@ class World:
         )
 
     def kill_one(self) -> None:
-        """Kill something, and let it start again."""
+        """Kill the next of the deck that is ready for it, and let it start again.
+
+        What is not ready keeps its turn, and no new round begins before it had it. So everything is
+        killed equally often, and what takes long to come back has the time to do some work.
+        """
         if not self._deck:
             self._deck = self._chance.sample(_VICTIMS, len(_VICTIMS))
-        what = self._deck.pop()
+        what = next((each for each in self._deck if self._is_ready(each)), None)
+        if what is None:
+            return
+        self._deck.remove(what)
+        self.kills[what] += 1
         if what == "executor":
-            if not self.driver.kill_executor(self._chance.randrange(2)):
-                return
+            self.driver.kill_executor(self._chance.randrange(2))
         elif what == "broker":
             self.broker.kill()
             self.broker = self._started_broker()
@@ -80,24 +90,38 @@ class World:
             self._server.kill()
             self._server.start()
         elif what == "archive":
-            if self._versions() == self._versions_before:
-                # It has done nothing yet, and would never do if it were killed again and again.
-                return
-            self.archive.kill()
-        elif self.commits() == self._commits_before:
-            return
+            self._archive_killed()
         else:
-            self.driver.kill()
-        self.kills[what] += 1
+            self._driver_killed()
+
+    def _is_ready(self, what: str) -> bool:
+        """Whether it has done something since it was started, and so can be killed again."""
+        if what == "executor":
+            return bool(self.driver.executors())
+        if what == "archive":
+            return self._versions() > self._versions_before
+        return what != "driver" or self.batches() > self._batches_before
 
     def restart_ended(self) -> None:
-        """Start again what was killed, or has ended because of what was."""
+        """Start again what has ended because of what was killed."""
         if self.driver.is_done():
-            self.driver.kill()
-            self._start_driver()
+            self.ends["driver"] += 1
+            self._driver_killed()
         if self.archive.is_done():
-            self.archive.kill()
-            self._start_archive()
+            self.ends["archive"] += 1
+            self._archive_killed()
+
+    def _driver_killed(self) -> None:
+        self.driver.kill()
+        self._start_driver()
+
+    def _archive_killed(self) -> None:
+        self.archive.kill()
+        self._start_archive()
+
+    def has_killed_all(self) -> bool:
+        """Whether each kind had its turn."""
+        return set(self.kills) == set(_VICTIMS)
 
     def finish(self) -> None:
         """Let a last driver write what is left, and end the archive."""
@@ -117,11 +141,17 @@ class World:
             self.broker.kill()
 
 
-async def _produce(world: World, own: list[str], until: float, pushed: Counter[str]) -> None:
+def _highest(files: Iterable[Path]) -> int:
+    """Return the highest number that names a file, plus one; Spark and Delta remove old files."""
+    return max((int(file.stem) + 1 for file in files), default=0)
+
+
+async def _produce(world: World, own: list[str], over: asyncio.Event, pushed: Counter[str]) -> None:
     """Push 0, 1, 2 ... to some partitions, each until it is answered: a repeat adds nothing."""
     pace_s = PARTITIONS / RATE
     async with httpx.AsyncClient(timeout=SOON_S, verify=False) as http:
-        while (began := time.monotonic()) < until:
+        while not over.is_set():
+            began = time.monotonic()
             for at in range(0, len(own), _ITEMS):
                 names = own[at : at + _ITEMS]
                 items = [
@@ -151,15 +181,19 @@ async def _push(http: httpx.AsyncClient, world: World, items: list[dict[str, obj
         await asyncio.sleep(0.1)
 
 
-async def load(world: World, pushed: Counter[str], chance: random.Random) -> None:
-    until = time.monotonic() + SECONDS
+async def load(world: World, pushed: Counter[str], chance: random.Random) -> float:
+    """Push and kill for the time of the soak, and until each kind was killed; return how long."""
+    began, over = time.monotonic(), asyncio.Event()
     names = [f"p{n}" for n in range(PARTITIONS)]
     tasks = [
-        asyncio.create_task(_produce(world, names[n::_PRODUCERS], until, pushed))
+        asyncio.create_task(_produce(world, names[n::_PRODUCERS], over, pushed))
         for n in range(_PRODUCERS)
     ]
-    while time.monotonic() < until:
+    while (seconds := time.monotonic() - began) < SECONDS or not world.has_killed_all():
+        assert seconds < SECONDS + END_S, f"not everything was killed: {dict(world.kills)}"
         await asyncio.sleep(chance.uniform(2, 8))
         await asyncio.to_thread(world.kill_one)
         await asyncio.to_thread(world.restart_ended)
+    over.set()
     await asyncio.gather(*tasks)
+    return time.monotonic() - began
