@@ -18,6 +18,7 @@ from queenmq.ids import random_uuid
 from queenmq.spark.sink.lists import make_lists
 from queenmq.spark.sink.options import parse_sink_options
 from queenmq.spark.sink.rows import check_batches
+from queenmq.spark.sink.sealing import Sealer
 from queenmq.spark.sink.store import Stage, open_store, publish
 from queenmq.spark.source.batch_reader import QueenBatchReader
 from queenmq.spark.source.offsets import DataLoss
@@ -146,7 +147,9 @@ def stage(url: str, rows: int) -> Stage:
     payloads = pa.record_batch({"payload": pa.repeat(f'"{"x" * 300}"', _ROWS)})
     batches = (payloads.slice(0, min(_ROWS, rows - done)) for done in range(0, rows, _ROWS))
     with open_store(url) as store:
-        for batch, _ in make_lists(check_batches(batches, options), stage_id):
+        sealer = Sealer((), store.find_encrypted)
+        checked = sealer.seal(check_batches(batches, options, sealer.is_encrypted))
+        for batch, _ in make_lists(checked, stage_id):
             store.stage(batch)
     return Stage(str(stage_id), rows)
 

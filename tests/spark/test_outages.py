@@ -118,6 +118,7 @@ def test_rows_are_staged_and_published_over_restarts(server: OwnPostgres) -> Non
     rows = pa.record_batch(
         {name: pa.array(["1", "2", "3"]) for name in names}
         | {name: pa.nulls(3, pa.string()) for name in ("transaction_id", "trace_id")}
+        | {"is_encrypted": pa.repeat(pa.scalar(False), 3)}
     )
     ((lists, count),) = make_lists([rows], stage_id)
     with Stager(server.url, 60) as stager:

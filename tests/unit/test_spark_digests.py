@@ -70,3 +70,11 @@ def test_a_table_counts_by_the_columns_that_are_named() -> None:
     other = table.set_column(2, "sum", pa.array([0.3, 0.4]))
     assert digest_table(table, ["id", "n"]) == digest_table(other, ["id", "n"])
     assert digest_table(table, ["id", "sum"]) != digest_table(other, ["id", "sum"])
+
+
+def test_a_secret_changes_what_payloads_count_for_and_nothing_else() -> None:
+    bare = [row for row in ROWS if row[3] is None]
+    named = [row for row in ROWS if row[3] is not None]
+    assert digest_messages(batch(*bare), b"key") != digest_messages(batch(*bare))
+    assert digest_messages(batch(*bare), b"key") == digest_messages(batch(*bare), b"key")
+    assert digest_messages(batch(*named), b"key") == digest_messages(batch(*named))

@@ -6,6 +6,7 @@ A key's id is made from the key, so two brokers can never mean different keys by
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,3 +80,14 @@ def read_keys(key: str | None, key_file: str | None) -> Sequence[Key]:
     if key is not None:
         keys.append(parse_key(key, "QUEEN_ENCRYPTION_KEY"))
     return list({one.id: one for one in keys}.values())
+
+
+def make_salt(keys: Sequence[Key], purpose: str) -> str:
+    """Return a text that only holders of the keys can make; empty without keys.
+
+    It is made of the last key, which stays when a new one is put in front of it. Add it to what is
+    hashed and stored in clear: without it, guesses at a short payload could be tried.
+    """
+    if not keys:
+        return ""
+    return hmac.new(keys[-1].secret, f"queen salt {purpose}".encode(), hashlib.sha256).hexdigest()

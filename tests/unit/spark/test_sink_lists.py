@@ -14,7 +14,7 @@ from queenmq.spark.sink.lists import Lists, make_lists  # noqa: E402
 
 STAGE = uuid4()
 NAMES = ("queue", "partition", "payload", "transaction_id", "trace_id")
-SCHEMA = pa.schema([(name, pa.string()) for name in NAMES])
+SCHEMA = pa.schema([*((name, pa.string()) for name in NAMES), ("is_encrypted", pa.bool_())])
 
 
 def batch(*rows: tuple[str, str, str], **columns: list[Any]) -> Any:
@@ -22,7 +22,8 @@ def batch(*rows: tuple[str, str, str], **columns: list[Any]) -> Any:
     values = zip(*rows, strict=True) if rows else ([], [], [])
     given = dict(zip(NAMES, map(list, values), strict=False)) | columns
     arrays = [pa.array(given.get(name, [None] * len(rows)), pa.string()) for name in NAMES]
-    return pa.record_batch(arrays, schema=SCHEMA)
+    marks = pa.array([row[0] == "secret" for row in rows], pa.bool_())
+    return pa.record_batch([*arrays, marks], schema=SCHEMA)
 
 
 def rows_of(lists: list[Lists]) -> list[dict[str, Any]]:

@@ -24,12 +24,21 @@ GOOD = {
 }
 
 
+def in_clear(_: str) -> bool:
+    return False
+
+
 def checked(*rows: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     """What rows become, all in one batch."""
     batch = pa.RecordBatch.from_pylist(list(rows))
+    encrypted = options.pop("encrypted", ())
     columns = options.pop("columns", ALL & set(batch.schema.names))
     asked = SinkOptions("postgresql://x", columns, **options)
-    return [row for one in check_batches([batch], asked) for row in one.to_pylist()]
+    return [
+        row
+        for one in check_batches([batch], asked, encrypted.__contains__)
+        for row in one.to_pylist()
+    ]
 
 
 def test_a_good_row_stays_as_it_is() -> None:
@@ -38,7 +47,7 @@ def test_a_good_row_stays_as_it_is() -> None:
 
 def test_empty_batches_are_left_out() -> None:
     batches = [pa.RecordBatch.from_pylist([GOOD] * count) for count in (3, 0, 2)]
-    found = check_batches(batches, SinkOptions("postgresql://x", ALL))
+    found = check_batches(batches, SinkOptions("postgresql://x", ALL), in_clear)
     assert [one.num_rows for one in found] == [3, 2]
 
 
@@ -57,7 +66,7 @@ def test_sorting_is_stable_with_nulls_first() -> None:
 
 def test_nothing_to_sort_is_nothing_written() -> None:
     options = SinkOptions("postgresql://x", ALL, sort_within=("at",))
-    assert list(check_batches([], options)) == []
+    assert list(check_batches([], options, in_clear)) == []
 
 
 BAD = {
@@ -125,7 +134,15 @@ def test_bytes_that_are_no_text_are_a_bad_row(column: str) -> None:
     bad = good.set_column(good.schema.get_field_index(column), column, text)
     options = SinkOptions("postgresql://x", ALL)
     with pytest.raises(InvalidRequest, match=f"{column} is not UTF-8 text"):
-        list(check_batches([bad], options))
+        list(check_batches([bad], options, in_clear))
     options = SinkOptions("postgresql://x", ALL, None, None, (), True, "bad")
-    (row,) = next(check_batches([bad], options)).to_pylist()
+    (row,) = next(check_batches([bad], options, in_clear)).to_pylist()
     assert json.loads(row["payload"])["row"][column] == '"�'
+
+
+def test_bad_rows_of_an_encrypted_queue_do_not_become_readable() -> None:
+    bad = {**GOOD, "queue": "secret", "payload": "{"}
+    with pytest.raises(InvalidRequest, match=r"'secret\.deadletter' for such rows is not"):
+        checked(bad, has_dead_letters=True, encrypted=("secret",))
+    (row,) = checked(bad, has_dead_letters=True, encrypted=("secret", "secret.deadletter"))
+    assert row["queue"] == "secret.deadletter"

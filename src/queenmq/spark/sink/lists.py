@@ -45,6 +45,8 @@ def make_lists(batches: Iterable[pa.RecordBatch], stage_id: UUID) -> Iterator[Li
                     "payloads": _make_lists(batch.column("payload"), order, offsets),
                     "transaction_ids": _make_lists(batch.column("transaction_id"), order, offsets),
                     "trace_ids": _make_lists(batch.column("trace_id"), order, offsets),
+                    # Of a queue, and so of a list, either all payloads are encrypted or none.
+                    "is_encrypted": batch.column("is_encrypted").take(firsts),
                 }
             ),
             batch.num_rows,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from queenmq.crypto.keys import Key
 from queenmq.errors import InvalidRequest
 
 #: Bounds of every name, as the broker's.
@@ -16,6 +17,8 @@ NAME_BYTES_MAX = 765
 
 #: Columns that mean something to the sink; others are left alone.
 COLUMNS = ("queue", "partition", "payload", "transaction_id", "trace_id")
+#: Where a payload was encrypted for, of rows that are copied as they are stored; NULL: in clear.
+SEALED_FOR = "_queen_sealed_for"
 _DEFAULT_PARTITION = "Default"
 _OPTIONS = (
     "url",
@@ -30,6 +33,7 @@ _OPTIONS = (
     "retrySeconds",
     "maxBatchMessages",
     "maxBatchBytes",
+    "encryptionKeys",
 )
 _RETRY_S = 60
 #: Of one publication, which is one transaction: half a minute of one core, a few GB of write-ahead
@@ -67,6 +71,9 @@ class SinkOptions:
     bytes_max: int = _BYTES_MAX
     #: A batch write that is this batch of the stream which it is part of.
     batch_id: int | None = None
+    #: The file with the keys of encrypted queues; its keys are read where the query starts.
+    key_file: str | None = None
+    keys: tuple[Key, ...] = ()
 
     def check_size(self, messages: int, size: int) -> None:
         """Refuse a batch, or what one task has of it, that is too large for one transaction."""
@@ -110,6 +117,7 @@ def parse_sink_options(
         _number(given, "maxBatchMessages", _MESSAGES_MAX, "a number of messages"),
         _number(given, "maxBatchBytes", _BYTES_MAX, "a number of bytes"),
         _batch_id(given, is_stream=is_stream),
+        given.get("encryptionkeys"),
     )
 
 

@@ -6,7 +6,7 @@ name the bad ones and the reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from queenmq.spark.sink.options import (
     COLUMNS,
     NAME_BYTES_MAX,
     NAME_LENGTH_MAX,
+    SEALED_FOR,
     SinkOptions,
     name_problem,
 )
@@ -29,6 +30,9 @@ _ROWS = 10_000
 #: A value in an error message is cut here.
 _SHOWN = 60
 _json = msgspec.json.Decoder(msgspec.Raw)
+
+#: Tells whether a queue is encrypted.
+IsEncrypted = Callable[[str], bool]
 
 
 @dataclass
@@ -43,17 +47,19 @@ class _Row:
 
 
 def check_batches(
-    batches: Iterable[pa.RecordBatch], options: SinkOptions
+    batches: Iterable[pa.RecordBatch], options: SinkOptions, is_encrypted: IsEncrypted
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in the order and with the columns, all text, in which they are to be
-    written.
+    """Yield the rows in the order and with the columns in which they are to be written: texts, and
+    where a payload was encrypted for if rows say so.
     """
     for batch in _sort_batches(batches, options.sort_within):
         if batch.num_rows == 0:
             continue
         columns = _columns(batch, options)
         if not _is_clean(columns):
-            columns = _sorted_out(batch, columns, options)
+            columns = _sorted_out(batch, columns, options, is_encrypted)
+        if SEALED_FOR in batch.schema.names:
+            columns[SEALED_FOR] = batch.column(SEALED_FOR)
         yield pa.record_batch(columns)
 
 
@@ -123,7 +129,10 @@ def _are_uuids(array: pa.Array) -> bool:
 
 
 def _sorted_out(
-    batch: pa.RecordBatch, columns: dict[str, pa.Array], options: SinkOptions
+    batch: pa.RecordBatch,
+    columns: dict[str, pa.Array],
+    options: SinkOptions,
+    is_encrypted: IsEncrypted,
 ) -> dict[str, pa.Array]:
     """Return the columns with dead letters in the place of bad rows; an error where none are
     wanted.
@@ -136,7 +145,9 @@ def _sorted_out(
             continue
         if not options.has_dead_letters:
             raise InvalidRequest(f"the row with {_key(row)} cannot be written: {problem}")
-        rows[place] = _dead_letter(row, problem, batch.slice(place, 1), options)
+        letter = _dead_letter(row, problem, batch.slice(place, 1), options)
+        _check_secrecy(row, letter, problem, is_encrypted)
+        rows[place] = letter
     return {
         name: pa.array([getattr(row, name) for row in rows], pa.binary()).cast(pa.string())
         for name in COLUMNS
@@ -191,6 +202,19 @@ def _dead_letter(row: _Row, problem: str, row_batch: pa.RecordBatch, options: Si
     dead_letter = {"error": problem, "row": _values(row_batch)}
     payload = msgspec.json.encode(dead_letter, enc_hook=str)
     return _Row(queue.encode(), partition, payload, None, None)
+
+
+def _check_secrecy(row: _Row, letter: _Row, problem: str, is_encrypted: IsEncrypted) -> None:
+    """Refuse a dead letter that would show what its row was to keep secret."""
+    assert letter.queue is not None
+    target = letter.queue.decode()
+    if row.queue is None or _text_problem(row.queue) or is_encrypted(target):
+        return
+    if is_encrypted(row.queue.decode()):
+        raise InvalidRequest(
+            f"the row with {_key(row)} cannot be written: {problem}; its queue is encrypted, and"
+            f" queue {target!r} for such rows is not: set encryptionEnabled of that queue, too"
+        )
 
 
 def _values(row_batch: pa.RecordBatch) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
@@ -39,6 +40,9 @@ FOREACH = "foreach:"
 _OUTDATED = {"3F000", "42P01", "42883", "42703"}
 #: Classes of SQLSTATEs that speak of the moment, not of the statement.
 _PASSING = {"08", "40", "53", "55", "57"}
+
+
+Result = TypeVar("Result")
 
 
 class DatabaseAway(StorageUnavailable):
@@ -80,6 +84,12 @@ class SinkStore:
             except adbc.Error as error:
                 if not (is_retry and error.sqlstate == _REPEATED):
                     raise
+
+    def find_encrypted(self, queues: Iterable[str]) -> set[str]:
+        """Return which of these queues are encrypted."""
+        with _translate_errors("queues could not be looked up"):
+            (names,) = self._fetch("find_encrypted", json.dumps(sorted(queues)))
+        return set(json.loads(names))
 
     def publish(
         self, query_id: str, batch_id: int, stages: Sequence[Stage], digest: int | None
@@ -150,20 +160,31 @@ class Stager:
 
     def stage(self, batch: pa.RecordBatch) -> None:
         """Add rows to the stage of the task."""
-        # A database that never answered is not waited for.
-        _ = self.store
         tries = 0
 
         def attempt() -> None:
             nonlocal tries
             tries += 1
+            self.store.stage(batch, is_retry=tries > 1)
+
+        self._insist(attempt)
+
+    def find_encrypted(self, queues: Iterable[str]) -> set[str]:
+        """Return which of these queues are encrypted."""
+        return self._insist(lambda: self.store.find_encrypted(queues))
+
+    def _insist(self, attempt: Callable[[], Result]) -> Result:
+        # A database that never answered is not waited for.
+        _ = self.store
+
+        def attempt_or_close() -> Result:
             try:
-                self.store.stage(batch, is_retry=tries > 1)
+                return attempt()
             except DatabaseAway:
                 self._close()
                 raise
 
-        insist(attempt, self._retry_s, on=DatabaseAway)
+        return insist(attempt_or_close, self._retry_s, on=DatabaseAway)
 
     def _close(self) -> None:
         if self._open is not None:
@@ -230,7 +251,10 @@ def _translate_errors(what: str, hint: str = "") -> Iterator[None]:
 def _raise(what: str, error: Any, hint: str) -> NoReturn:
     reason = _reason(error)
     if error.sqlstate == ENCRYPTION_STALE:
-        hint = "only brokers have its keys; push over HTTP, or write to another queue"
+        hint = (
+            "encryption was turned on while the batch was written; run it again, with the option"
+            " encryptionKeys"
+        )
         raise StorageRejected(f"{what}: {reason}; {hint}") from error
     if error.sqlstate == QUEUE_FULL:
         hint = "let its consumers catch up or raise its maxSize, then run the batch again"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from queenmq.errors import InvalidRequest, QueenError
+from queenmq.crypto.keys import make_salt, read_keys
+from queenmq.errors import InvalidRequest, QueenError, StorageRejected, StorageUnavailable
 from queenmq.ids import random_uuid
 from queenmq.spark.runtime.worker_process import calm_garbage_collector
 from queenmq.spark.sink import store as sink_store
@@ -29,6 +30,7 @@ from queenmq.spark.sink.digests import add_up, digest_messages
 from queenmq.spark.sink.lists import make_lists
 from queenmq.spark.sink.options import SinkOptions, parse_sink_options
 from queenmq.spark.sink.rows import check_batches
+from queenmq.spark.sink.sealing import Sealer, key_missing
 from queenmq.spark.sink.store import FOREACH, NAMED, Stage, Stager, open_store
 
 logger = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ Messages = Sequence[WriterCommitMessage | None]
 
 #: The id in the stream's checkpoint: the same after every restart.
 _QUERY_ID = "sql.streaming.queryId"
+#: What may be wrong with a database, for the tasks to find and to say.
+_LATER = (StorageRejected, StorageUnavailable)
 
 
 @dataclass
@@ -61,7 +65,7 @@ def make_writer(
     if overwrite:
         raise InvalidRequest("a queue cannot be overwritten; use mode append")
     make = kind or QueenWriter
-    return make(parse_sink_options(options, _types(schema), is_stream=False))
+    return make(_unlock(parse_sink_options(options, _types(schema), is_stream=False)))
 
 
 def make_stream_writer(
@@ -70,7 +74,7 @@ def make_stream_writer(
     """Return the writer of a stream."""
     if overwrite:
         raise InvalidRequest("a queue cannot be overwritten; use output mode append or update")
-    return QueenStreamWriter(parse_sink_options(options, _types(schema), is_stream=True))
+    return QueenStreamWriter(_unlock(parse_sink_options(options, _types(schema), is_stream=True)))
 
 
 class QueenWriter(DataSourceArrowWriter):
@@ -128,6 +132,17 @@ def _types(schema: Any) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
+def _unlock(options: SinkOptions) -> SinkOptions:
+    """Return the options with their keys; refuse a queue that needs some and has none."""
+    if options.key_file is not None:
+        return replace(options, keys=tuple(read_keys(None, options.key_file)))
+    if options.queue is not None:
+        with contextlib.suppress(*_LATER), open_store(options.url) as store:
+            if store.find_encrypted([options.queue]):
+                raise key_missing(options.queue)
+    return options
+
+
 def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRows:
     calm_garbage_collector()
     stage_id = random_uuid()
@@ -136,8 +151,11 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
     query_id = context.getLocalProperty(_QUERY_ID) if context else None
     with Stager(options.url, options.retry_s) as stager:
         try:
-            checked = _digest(check_batches(batches, options), digests)
-            for batch, messages in make_lists(checked, stage_id):
+            sealer = Sealer(options.keys, stager.find_encrypted)
+            checked = check_batches(batches, options, sealer.is_encrypted)
+            # Digested in clear: each time a payload is encrypted, it looks different.
+            sealed = sealer.seal(_digest(checked, options, digests))
+            for batch, messages in make_lists(sealed, stage_id):
                 size += batch.nbytes
                 # Early: what is too much for one task is too much for the batch.
                 options.check_size(rows + messages, size)
@@ -152,10 +170,13 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
     return StagedRows(str(stage_id), rows, query_id, add_up(digests), size)
 
 
-def _digest(batches: Iterator[pa.RecordBatch], digests: list[int]) -> Iterator[pa.RecordBatch]:
+def _digest(
+    batches: Iterator[pa.RecordBatch], options: SinkOptions, digests: list[int]
+) -> Iterator[pa.RecordBatch]:
     """Yield the same batches, with the digest of each added to a list."""
+    secret = make_salt(options.keys, "digest").encode()
     for batch in batches:
-        digests.append(digest_messages(batch))
+        digests.append(digest_messages(batch, secret))
         yield batch
 
 

@@ -34,7 +34,7 @@ _VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _PROVIDER = "provider"
 _OPTION = "option."
 #: Read options that mean the same to a write.
-_SHARED = ("url", "queue", "retryseconds")
+_SHARED = ("url", "queue", "retryseconds", "encryptionkeys")
 _READ = frozenset(name.lower() for name in NAMES)
 
 

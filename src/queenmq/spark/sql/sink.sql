@@ -8,6 +8,11 @@ SELECT set_config('default_transaction_isolation', 'read committed', false),
        set_config('lock_timeout', CASE WHEN current_setting('lock_timeout') = '0' THEN '30s'
                                        ELSE current_setting('lock_timeout') END, false)
 
+-- name: find_encrypted
+SELECT coalesce(json_agg(q.name), '[]')::text
+FROM queen.queues q
+WHERE q.encryption_enabled AND q.name IN (SELECT json_array_elements_text($1::text::json))
+
 -- name: make_partitions
 -- A transaction of its own, which is over before the publication begins: nobody else can see a partition that the
 -- publication makes, so a push to it could not be queued and would have to wait for the batch. Nothing is made for a

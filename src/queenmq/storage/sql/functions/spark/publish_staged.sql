@@ -13,7 +13,7 @@
 -- asked once: what is queued later runs after this commit.
 -- Errors: QN021 another batch of this number was published, or may have been, since the notes of that time are
 -- gone; QN020 staged rows are missing; QN002 a queue is at its maxSize; QN003 too many operations wait in a
--- partition; QN005 a queue is encrypted; those of ensure_partitions. Nothing is published then.
+-- partition; QN005 staged rows of an encrypted queue are in clear; those of ensure_partitions. Nothing is published then.
 CREATE OR REPLACE FUNCTION queen.publish_staged(
     p_query_id text,
     p_batch_id bigint,
@@ -38,6 +38,7 @@ DECLARE
     v_behind uuid[];
     v_before record;
     v_full text;
+    v_clear text;
 BEGIN
     stored := 0;
     duplicates := 0;
@@ -72,10 +73,14 @@ BEGIN
            array_agg(e.partition_name ORDER BY e.partition_id)
     INTO v_ids, v_queue_names, v_partition_names
     FROM queen.ensure_partitions(v_queue_names, v_partition_names, NULL) e;
-    IF EXISTS (SELECT FROM queen.queues q WHERE q.name = ANY (v_queue_names) AND q.encryption_enabled) THEN
-        RAISE EXCEPTION 'queue % is encrypted, so nothing of the batch was published',
-            (SELECT min(q.name) FROM queen.queues q WHERE q.name = ANY (v_queue_names) AND q.encryption_enabled)
-            USING ERRCODE = 'QN005', HINT = 'Push to it over HTTP: only brokers have the keys.';
+    SELECT min(q.name) INTO v_clear
+    FROM queen.queues q
+    WHERE q.name = ANY (v_queue_names) AND q.encryption_enabled
+      AND EXISTS (SELECT FROM queen.spark_staging s
+                  WHERE s.stage_id = ANY (p_stage_ids) AND s.queue = q.name AND NOT s.is_encrypted);
+    IF v_clear IS NOT NULL THEN
+        RAISE EXCEPTION 'queue % is encrypted and the batch is in clear, so nothing of it was published', v_clear
+            USING ERRCODE = 'QN005', HINT = 'Encrypt it: give the write the option encryptionKeys.';
     END IF;
     -- Lock first, then look, in statements of their own; see push_messages.
     PERFORM FROM queen.partition_lookup WHERE partition_id = ANY (v_ids)

@@ -39,7 +39,9 @@ BEGIN
         -- Payloads were not sorted with the rest: they may be far more than memory.
         SELECT array_agg(i.payload ORDER BY u.n, i.n) AS payloads,
                array_agg(i.transaction_id ORDER BY u.n, i.n) AS transaction_ids,
-               array_agg(i.trace_id::uuid ORDER BY u.n, i.n) AS trace_ids, count(*)::integer AS count
+               array_agg(i.trace_id::uuid ORDER BY u.n, i.n) AS trace_ids,
+               array_agg(CASE WHEN s.is_encrypted THEN true END ORDER BY u.n, i.n) AS encrypted,
+               count(*)::integer AS count
         INTO v_items
         FROM unnest(v_operation.rows) WITH ORDINALITY AS u (row, n)
         JOIN queen.spark_staging s ON s.ctid = u.row
@@ -48,7 +50,7 @@ BEGIN
         WHERE s.ctid = ANY (v_operation.rows);
         PERFORM queen.queue_push(
             ARRAY[v_operation.partition_id], array_fill(1, ARRAY[v_items.count]), v_items.transaction_ids,
-            v_items.trace_ids, v_items.payloads, NULL, NULL, array_fill(1, ARRAY[v_items.count]),
+            v_items.trace_ids, v_items.payloads, NULL, v_items.encrypted, array_fill(1, ARRAY[v_items.count]),
             ARRAY(SELECT generate_series(0, v_items.count - 1)), ARRAY[true], c_queue_max);
         v_queued := v_queued + v_items.count;
     END LOOP;

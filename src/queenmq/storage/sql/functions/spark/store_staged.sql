@@ -64,11 +64,11 @@ BEGIN
 
     v_flag := set_config('queen.tracks_lookup', 'on', true);
     INSERT INTO queen.messages
-        (partition_id, seq, id, queue_id, transaction_id, trace_id, created_at, payload)
+        (partition_id, seq, id, queue_id, transaction_id, trace_id, created_at, is_encrypted, payload)
     SELECT c.partition_id, c.seq + i.n, queen.message_id(c.prefix, c.seq + i.n), c.queue_id,
-           i.transaction_id, i.trace_id::uuid, c.created_at, i.payload::json
+           i.transaction_id, i.trace_id::uuid, c.created_at, c.is_encrypted, i.payload::json
     FROM (SELECT p_partition_ids[p.k] AS partition_id, v_prefixes[p.k] AS prefix, v_queue_ids[p.k] AS queue_id,
-                 v_times[p.k] AS created_at, s.payloads, s.transaction_ids, s.trace_ids,
+                 v_times[p.k] AS created_at, s.payloads, s.transaction_ids, s.trace_ids, s.is_encrypted,
                  -- That of the last message before this list.
                  v_last_seqs[p.k] + sum(cardinality(s.payloads)) OVER line - cardinality(s.payloads) AS seq
           FROM queen.spark_staging s
