@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os.path
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from queenmq.errors import InvalidRequest, NotFound
@@ -28,6 +28,24 @@ def check_queues(url: str, scope: Scope) -> None:
 
     with Database(url) as database:
         read_queue_names(database, scope)
+
+
+def check_keys(url: str, queues: Iterable[str | None], key_file: str | None) -> None:
+    """Raise InvalidRequest for an encrypted queue that is written to without keys.
+
+    Raises SettingsError for a file of keys that cannot be used.
+    """
+    from queenmq.crypto.keys import read_keys
+    from queenmq.spark.sink.sealing import key_missing
+    from queenmq.spark.sink.store import open_store
+
+    if key_file is not None:
+        read_keys(None, key_file)
+        return
+    with open_store(url) as store:
+        found = store.find_encrypted({queue for queue in queues if queue is not None})
+    if found:
+        raise key_missing(min(found))
 
 
 def check_lake(location: str, queues: Sequence[str] = ()) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from queenmq.cli.pipeline.checks import check_database, check_inputs
+from queenmq.cli.pipeline.checks import check_inputs, check_keys
 from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.spark.jobs.job import Job
 
@@ -47,9 +47,10 @@ def load(
     batch_rows: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Messages per transaction.")
     ] = 100_000,
-    name: Annotated[
-        str, typer.Option(help="Name of this load. A new name loads the same rows again.")
-    ] = "",
+    name: Annotated[str, typer.Option(help="Another name loads the same rows once more.")] = "",
+    encryption_keys: Annotated[
+        str | None, typer.Option(help="The file with the keys of encrypted queues.")
+    ] = None,
 ) -> Job:
     """Load Parquet files, JSON lines or CSV into a queue. A second run adds nothing.
 
@@ -74,8 +75,9 @@ def load(
             dead_letter_queue=dead_letter_queue,
             batch_rows=batch_rows,
             name=name,
+            key_file=encryption_keys,
         )
     )
     check_inputs(inputs)
-    check_database(common.url())
+    check_keys(common.url(), [queue, dead_letter_queue], encryption_keys)
     return job

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from queenmq.cli.pipeline.checks import check_database, check_lake
+from queenmq.cli.pipeline.checks import check_keys, check_lake
 from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.spark.jobs.job import Job
 
@@ -44,6 +44,9 @@ def replay(
     name: Annotated[
         str, typer.Option(help="Name of this replay. A new name replays the same messages again.")
     ] = "",
+    encryption_keys: Annotated[
+        str | None, typer.Option(help="The file with the keys of encrypted queues.")
+    ] = None,
 ) -> Job:
     """Write archived messages to queues again, in their order. A second run adds nothing.
 
@@ -68,8 +71,9 @@ def replay(
             rate=rate,
             batch_rows=batch_rows,
             name=name,
+            key_file=encryption_keys,
         )
     )
     check_lake(lake, queue or ())
-    check_database(common.url())
+    check_keys(common.url(), [target_queue] if target_queue else queue or (), encryption_keys)
     return job

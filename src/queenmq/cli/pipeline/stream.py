@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from queenmq.cli.pipeline.checks import check_queues
+from queenmq.cli.pipeline.checks import check_keys, check_queues
 from queenmq.cli.pipeline.frame import Common, job_command
 from queenmq.spark.jobs.job import Job
 
@@ -30,6 +30,9 @@ def stream(
             "--fail-on-late", help="Exit with 6 if messages were late or could not be used."
         ),
     ] = False,
+    encryption_keys: Annotated[
+        str | None, typer.Option(help="The file with the keys of encrypted queues.")
+    ] = None,
 ) -> Job:
     """Run a declared stream: filter, windows and sums of queues into a queue or a table.
 
@@ -41,7 +44,15 @@ def stream(
     from queenmq.spark.jobs.stream import StreamJob
 
     check_queues(common.url(), _scope(definition))
-    return StreamJob(definition, str(file), common.url(), is_once=once, fail_on_late=fail_on_late)
+    check_keys(common.url(), [definition.sink.queue, definition.late.queue], encryption_keys)
+    return StreamJob(
+        definition,
+        str(file),
+        common.url(),
+        is_once=once,
+        fail_on_late=fail_on_late,
+        key_file=encryption_keys,
+    )
 
 
 def _scope(definition: Definition) -> Scope:

@@ -19,12 +19,13 @@ from queenmq.spark.database.sql_text import load
 from queenmq.spark.jobs.job import Progress
 from queenmq.spark.jobs.stopping import stop_requests
 from queenmq.spark.runtime.failures import spark_failures
+from queenmq.spark.sink.options import SEALED_FOR
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 #: The columns of rows that the sink writes, of which some may be missing.
-COLUMNS = ("queue", "partition", "transaction_id", "trace_id", "payload")
+COLUMNS = ("queue", "partition", "transaction_id", "trace_id", "payload", SEALED_FOR)
 #: A batch is one transaction of a second or three.
 BATCH_ROWS = 100_000
 BATCH_ROWS_MAX = 1_000_000

@@ -50,6 +50,8 @@ class StreamJob:
     is_once: bool = False
     #: Messages that were not used are something wrong.
     fail_on_late: bool = False
+    #: The file with the keys of encrypted queues.
+    key_file: str | None = None
     #: Set it to stop the stream.
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -110,15 +112,14 @@ class StreamJob:
         return checkpoint
 
     def _query(self) -> Query:
-        return Query(self.definition, self.file, self.url)
+        return Query(self.definition, self.file, self.url, self.key_file)
 
     def _start(self, spark: SparkSession, query: Query, checkpoint: Checkpoint) -> StreamingQuery:
         results = query.results(observe_rows(query.prepare(query.stream(spark))))
         sink = self.definition.sink
         if sink.queue is not None:
             rows = by_partition(query.to_messages(results))
-            options = {
-                "url": self.url,
+            options = query.place | {
                 "queue": sink.queue,
                 "sortWithin": ",".join(query.order),
                 "retrySeconds": query.retry_seconds,

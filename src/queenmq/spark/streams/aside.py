@@ -106,7 +106,7 @@ class Aside:
                 _describe_message().alias("payload"),
                 F.concat_ws("/", F.lit(f"{name}.late"), "message_id").alias("transaction_id"),
             ).write.format("queen")
-            writer.mode("append").options(url=self._query.url, queue=late.queue).save()
+            writer.mode("append").options(**self._query.place, queue=late.queue).save()
         elif late.lake is not None:
             table = rows.select(*_ABOUT, F.col(REASON).alias("reason"), "missed", "payload")
             who = f"late:{self._checkpoint.query_id()}"

@@ -37,6 +37,8 @@ class Query:
     definition: Definition
     file: str
     url: str
+    #: The file with the keys of encrypted queues.
+    key_file: str | None = None
     #: Its expressions were found to be right.
     is_checked: bool = False
 
@@ -78,14 +80,20 @@ class Query:
         source = self.definition.source
         queues = [source.queue] if isinstance(source.queue, str) else source.queue
         values = {
-            "url": self.url,
             "queue": json.dumps(queues) if queues else None,
             "queuePattern": source.pattern,
             "namespace": source.namespace,
             "task": source.task,
             "partitions": json.dumps(source.partitions) if source.partitions else None,
         }
-        return {name: value for name, value in values.items() if value is not None}
+        given = {name: value for name, value in values.items() if value is not None}
+        return self.place | given
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Return the options that reading and writing have in common."""
+        keys = {} if self.key_file is None else {"encryptionKeys": self.key_file}
+        return {"url": self.url, **keys}
 
     def prepare(self, messages: DataFrame) -> DataFrame:
         """Return fields, key and time of the messages that pass the filter, and why one cannot be

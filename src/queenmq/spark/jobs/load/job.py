@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from queenmq.spark.jobs.bulk import cut, write
 from queenmq.spark.jobs.job import Progress, Summary, Table
 from queenmq.spark.jobs.load.options import LoadOptions
-from queenmq.spark.jobs.load.rows import read_rows
+from queenmq.spark.jobs.load.rows import name_rows, read_rows
 from queenmq.spark.runtime.failures import spark_failures
 from queenmq.spark.sink.options import NAME_BYTES_MAX, NAME_LENGTH_MAX
 
@@ -60,7 +60,7 @@ class Load:
         options = self._options
         progress.report("reading files")
         rows, order = read_rows(spark, options)
-        salt = f"load:{options.queue}\n{options.name}"
+        salt = f"load:{options.queue}\n{name_rows(options)}"
         with (
             spark_failures("the files cannot be read"),
             cut(spark, rows, order, size=options.batch_rows, salt=salt) as batches,

@@ -45,6 +45,8 @@ class LoadOptions:
     batch_rows: int
     #: Keeps a load apart from one of the same rows under another name.
     name: str
+    #: The file with the keys of encrypted queues.
+    key_file: str | None = None
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -86,6 +88,8 @@ class LoadOptions:
         options = {"url": self.url, "queue": self.queue, "onError": self.on_error}
         if self.dead_letter_queue is not None:
             options["deadLetterQueue"] = self.dead_letter_queue
+        if self.key_file is not None:
+            options["encryptionKeys"] = self.key_file
         return options
 
 

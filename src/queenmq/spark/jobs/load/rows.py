@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from queenmq.crypto.keys import make_salt, read_keys
 from queenmq.errors import InvalidRequest
 from queenmq.spark.jobs.load.options import LoadOptions
 from queenmq.spark.runtime.failures import spark_failures
@@ -39,8 +40,16 @@ def read_rows(spark: SparkSession, options: LoadOptions) -> tuple[DataFrame, lis
             *(column.alias(name) for name, column in zip(_FILE, files.place(), strict=True)),
         )
         if options.transaction_id_column is None:
-            rows = _with_ids(rows, options.name)
+            rows = _with_ids(rows, name_rows(options))
     return rows, [*order, *_FILE, "transaction_id"]
+
+
+def name_rows(options: LoadOptions) -> str:
+    """Return what ids and names of batches begin with: the name of the load, and with keys a salt,
+    because the database stores them in clear beside encrypted rows.
+    """
+    keys = () if options.key_file is None else read_keys(None, options.key_file)
+    return options.name + make_salt(keys, "load")
 
 
 def _with_ids(rows: DataFrame, name: str) -> DataFrame:

@@ -11,6 +11,7 @@ from queenmq.spark.jobs.job import Progress, Summary, Table
 from queenmq.spark.jobs.replay.options import ReplayOptions
 from queenmq.spark.lake.reading import read_messages
 from queenmq.spark.runtime.failures import spark_failures
+from queenmq.spark.sink.options import SEALED_FOR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +69,7 @@ class Replay:
             spark_failures("the lake cannot be read"),
             cut(spark, rows, _ORDER, size=options.size, salt=salt) as batches,
         ):
-            written = write(batches, {"url": options.url}, progress, rate=options.rate)
+            written = write(batches, options.sink, progress, rate=options.rate)
         figures = self._head() | written.figures
         return Summary("replay", figures, is_ok=written.messages_left == 0)
 
@@ -93,16 +94,22 @@ class Replay:
                 transaction_id.alias("transaction_id"),
                 "trace_id",
                 "payload",
+                # They stay as the lake has them until the sink encrypts them for where they go.
+                F.when(
+                    F.col("is_encrypted"), F.struct("queue", "partition", "transaction_id")
+                ).alias(SEALED_FOR),
                 *_ORDER,
             )
         with spark_failures("the lake cannot be read"):
-            encrypted = chosen.where("is_encrypted").limit(1).count()
-        if encrypted:
+            are_sealed = chosen.where("is_encrypted").limit(1).count() > 0
+        if are_sealed and options.key_file is None:
             raise InvalidRequest(
-                "some of these messages are encrypted, and would be stored as what they are in the"
-                " lake; leave them out with --where 'NOT is_encrypted'"
+                "some of these messages are encrypted, and only their keys can encrypt them for"
+                " where they go; name the key file by --encryption-keys, or leave them out with"
+                " --where 'NOT is_encrypted'"
             )
-        return rows
+        # Without such messages the batches keep the names that they had.
+        return rows if are_sealed else rows.drop(SEALED_FOR)
 
     def _select_messages(self, spark: SparkSession) -> DataFrame:
         """Return the selected messages of the lake."""

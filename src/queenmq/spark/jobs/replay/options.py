@@ -38,6 +38,8 @@ class ReplayOptions:
     batch_rows: int
     #: Keeps a replay apart from one of the same messages under another name.
     name: str
+    #: The file with the keys of encrypted messages and queues.
+    key_file: str | None = None
 
     def __post_init__(self) -> None:
         for option, names in (("--queue", self.queues), ("--partition", self.partitions)):
@@ -65,6 +67,12 @@ class ReplayOptions:
         if self.rate is None:
             return self.batch_rows
         return max(1, min(self.batch_rows, round(self.rate)))
+
+    @property
+    def sink(self) -> dict[str, str]:
+        """Return the options of the sink."""
+        keys = {} if self.key_file is None else {"encryptionKeys": self.key_file}
+        return {"url": self.url, **keys}
 
     @property
     def last_moment(self) -> datetime | None:
