@@ -8,7 +8,7 @@ encrypted again for where they go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,9 @@ from queenmq.crypto.vault import Vault
 from queenmq.errors import EncryptionKeyMissing, InvalidRequest
 from queenmq.ids import uuid7_text
 from queenmq.spark.sink.options import SEALED_FOR
+
+if TYPE_CHECKING:
+    from queenmq.crypto.envelope import Place
 
 #: Returns which of some queues are encrypted.
 Find = Callable[[Iterable[str]], set[str]]
@@ -68,35 +71,46 @@ class Sealer:
     def _seal(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         from queenmq.crypto.envelope import Place
 
-        rows = batch.to_pylist()
-        for row in rows:
-            origin = row.get(SEALED_FOR)
-            row["is_encrypted"] = self._known[row["queue"]]
-            if origin is not None:
-                row["payload"] = self._open(row, Place(**origin))
-            if row["is_encrypted"]:
-                row["transaction_id"] = row["transaction_id"] or uuid7_text(unix_ms())
-                place = Place(row["queue"], row["partition"], row["transaction_id"])
-                row["payload"] = self._vault.seal(row["payload"], place)
-        for name in ("payload", "transaction_id"):
-            column = pa.array([row[name] for row in rows], pa.string())
-            batch = batch.set_column(batch.schema.get_field_index(name), name, column)
-        return _with_mark(batch, pa.array([row["is_encrypted"] for row in rows], pa.bool_()))
+        names = ("queue", "partition", "payload", "transaction_id")
+        queues, partitions, payloads, ids = (batch.column(name).to_pylist() for name in names)
+        marks = [self._known[queue] for queue in queues]
+        for at, place in _read_places(batch):
+            payloads[at] = self._open(payloads[at], place, queues[at])
+        for at, is_wanted in enumerate(marks):
+            if is_wanted:
+                ids[at] = ids[at] or uuid7_text(unix_ms())
+                payloads[at] = self._vault.seal(
+                    payloads[at], Place(queues[at], partitions[at], ids[at])
+                )
+        for name, values in (("payload", payloads), ("transaction_id", ids)):
+            place = batch.schema.get_field_index(name)
+            batch = batch.set_column(place, name, pa.array(values, pa.string()))
+        return _with_mark(batch, pa.array(marks, pa.bool_()))
 
-    def _open(self, row: dict[str, Any], place: Any) -> str:
-        if not row["is_encrypted"]:
+    def _open(self, envelope: str, place: Place, target: str) -> str:
+        if not self._known[target]:
             raise InvalidRequest(
                 f"message {place.transaction_id!r} of queue {place.queue!r} is encrypted, and queue"
-                f" {row['queue']!r} that it goes to is not; set encryptionEnabled of that queue"
+                f" {target!r} that it goes to is not; set encryptionEnabled of that queue"
             )
         try:
-            return self._vault.unseal(row["payload"], place)
+            return self._vault.unseal(envelope, place)
         except EncryptionKeyMissing:
             raise InvalidRequest(
                 f"message {place.transaction_id!r} of queue {place.queue!r} was encrypted with key"
-                f" {self._vault.key_of(row['payload'])}, and the file of encryptionKeys has"
+                f" {self._vault.key_of(envelope)}, and the file of encryptionKeys has"
                 f" {self._key_ids}; add that key to the file"
             ) from None
+
+
+def _read_places(batch: pa.RecordBatch) -> Iterator[tuple[int, Place]]:
+    """Yield the rows whose payloads are encrypted already, and for which place."""
+    from queenmq.crypto.envelope import Place
+
+    if _comes_sealed(batch):
+        for at, origin in enumerate(batch.column(SEALED_FOR).to_pylist()):
+            if origin is not None:
+                yield at, Place(**origin)
 
 
 def _comes_sealed(batch: pa.RecordBatch) -> bool:
