@@ -106,16 +106,18 @@ def test_a_role_without_rights_reads_nothing(
 
 #: What a role is granted, and the sentence that it gets.
 _GRANTS = {
-    "nothing": ("SELECT", "rows could not be staged: permission denied for schema queen"),
+    "nothing": ("SELECT", "queues could not be looked up: permission denied for schema"),
     "staging alone": (
         "GRANT USAGE ON SCHEMA queen TO spark_stranger;"
         " GRANT EXECUTE ON FUNCTION queen.discard_staged TO spark_stranger;"
+        " GRANT SELECT ON queen.queues TO spark_stranger;"
         " GRANT SELECT, INSERT, DELETE ON queen.spark_staging TO spark_stranger",
         "the batch was not published: permission denied for",
     ),
     "staging and functions": (
         "GRANT USAGE ON SCHEMA queen TO spark_stranger;"
         " GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA queen TO spark_stranger;"
+        " GRANT SELECT ON queen.queues TO spark_stranger;"
         " GRANT SELECT, INSERT, DELETE ON queen.spark_staging TO spark_stranger",
         "the batch was not published: permission denied for table spark_commits",
     ),

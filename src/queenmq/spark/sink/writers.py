@@ -65,7 +65,9 @@ def make_writer(
     if overwrite:
         raise InvalidRequest("a queue cannot be overwritten; use mode append")
     make = kind or QueenWriter
-    return make(_unlock(parse_sink_options(options, _types(schema), is_stream=False)))
+    parsed = _with_keys(parse_sink_options(options, _types(schema), is_stream=False))
+    _check_keys(parsed)
+    return make(parsed)
 
 
 def make_stream_writer(
@@ -74,7 +76,9 @@ def make_stream_writer(
     """Return the writer of a stream."""
     if overwrite:
         raise InvalidRequest("a queue cannot be overwritten; use output mode append or update")
-    return QueenStreamWriter(_unlock(parse_sink_options(options, _types(schema), is_stream=True)))
+    # Spark makes one for each batch, so a missing key is left to the tasks to find.
+    parsed = parse_sink_options(options, _types(schema), is_stream=True)
+    return QueenStreamWriter(_with_keys(parsed))
 
 
 class QueenWriter(DataSourceArrowWriter):
@@ -132,15 +136,19 @@ def _types(schema: Any) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
-def _unlock(options: SinkOptions) -> SinkOptions:
-    """Return the options with their keys; refuse a queue that needs some and has none."""
-    if options.key_file is not None:
-        return replace(options, keys=tuple(read_keys(None, options.key_file)))
-    if options.queue is not None:
-        with contextlib.suppress(*_LATER), open_store(options.url) as store:
-            if store.find_encrypted([options.queue]):
-                raise key_missing(options.queue)
-    return options
+def _with_keys(options: SinkOptions) -> SinkOptions:
+    if options.key_file is None:
+        return options
+    return replace(options, keys=tuple(read_keys(None, options.key_file)))
+
+
+def _check_keys(options: SinkOptions) -> None:
+    """Refuse a queue that needs keys before Spark computes any row for it."""
+    if options.keys or options.queue is None:
+        return
+    with contextlib.suppress(*_LATER), open_store(options.url) as store:
+        if store.find_encrypted([options.queue]):
+            raise key_missing(options.queue)
 
 
 def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRows:
