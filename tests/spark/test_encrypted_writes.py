@@ -172,7 +172,7 @@ def test_without_keys_a_write_does_not_start(
     with pytest.raises(PySparkException, match=sentence):
         write(rows(queue="secret"), url=database_url)
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.json").write_text('{"payload": "1"}')
+    (tmp_path / "in" / "0.json").write_text('{"partition": "p0", "payload": "1"}')
     with pytest.raises(PySparkException, match=sentence):
         lines = read_lines(spark, tmp_path / "in")
         start_stream(lines, tmp_path / "c", url=database_url, queue="secret").awaitTermination()
