@@ -20,6 +20,7 @@ from tests.acceptance.load import Wire, pop_path
 from tests.acceptance.sql_side import PATIENT
 from tests.isolation.sessions import configure
 from tests.support.broker import SOON_S, BrokerProcess
+from tests.support.feed import Feed
 from tests.support.spark_sink import read_lines, start_stream
 from tests.support.staging import staged, stored
 
@@ -221,6 +222,14 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(
         write(numbers(spark, 1), "postgresql://queen:secret@127.0.0.1:1/queen", queue="q")
     assert "the database of option url cannot be used: connection to server" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_database_of_an_older_schema_is_refused(
+    spark: SparkSession, feed: Feed, database_url: str
+) -> None:
+    feed.execute("ALTER TABLE queen.spark_staging DROP COLUMN is_encrypted")
+    with pytest.raises(PythonException, match="start a broker of this version on it once"):
+        write(numbers(spark, 1), database_url, queue="q")
 
 
 def test_a_database_without_our_schema_is_refused(

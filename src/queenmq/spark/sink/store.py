@@ -264,14 +264,18 @@ def _raise(what: str, error: Any, hint: str) -> NoReturn:
     if error.sqlstate == STAGED_ROWS_LOST:
         hint = "the database was restarted meanwhile, or they are a day old; run the batch again"
         raise StorageUnavailable(f"{what}: {reason}; {hint}") from error
-    # A table that the driver itself misses has no SQLSTATE.
-    if error.sqlstate in _OUTDATED or error.status_code.name == "NOT_FOUND":
+    if error.sqlstate in _OUTDATED or _misses_table(error):
         hint = "start a broker of this version on it once, which brings its schema up to date"
         raise StorageRejected(f"{what}: {reason}; {hint}") from error
     if _is_passing(error):
         kind = DatabaseAway if _is_away(error) else StorageUnavailable
         raise kind(f"{what}: {reason}") from error
     raise StorageRejected(f"{what}: {reason}") from error
+
+
+def _misses_table(error: Any) -> bool:
+    """Tell whether the driver itself misses a table, or one of its columns: without a SQLSTATE."""
+    return not error.sqlstate and error.status_code.name in ("NOT_FOUND", "ALREADY_EXISTS")
 
 
 def _reason(error: Any) -> str:
