@@ -19,6 +19,7 @@
     │   ├── StorageFault            it answers, but cannot do its part; no request is to blame (503)
     │   │   ├── EncryptionKeyMissing    a payload needs a key that this broker lacks (503)
     │   │   └── DecryptionFailed    a stored payload was changed or moved (503)
+    │   ├── CallTimedOut            a call with a limit of its own was cancelled; it did nothing
     │   └── AccessRefused           the database is there and does not let us in; fix the URL or it
     ├── Overloaded                  too much waits already; nothing was done, retry later (429)
     │   ├── OperationQueueFull      too many operations wait in a partition
@@ -136,6 +137,21 @@ class StorageUnavailable(QueenError):
         self.is_in_doubt = is_in_doubt
         #: Whether it may be the database as a whole.
         self.is_suspicious = is_suspicious
+
+
+class CallTimedOut(StorageUnavailable):
+    """A call took longer than the limit it was given, below that of all calls, and was cancelled.
+
+    It read only, so nothing was done. It says nothing about the database as a whole.
+    """
+
+    def __init__(self, limit_ms: int) -> None:
+        super().__init__(
+            f"the database took longer than {limit_ms} ms for a look-up; try again",
+            public="the database takes long to find messages; try again",
+            reason="slow",
+            is_suspicious=False,
+        )
 
 
 class StorageFault(StorageUnavailable):

@@ -121,8 +121,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pop_waiting_max: Count = 50_000  # Pop requests that may wait; more are refused.
     enable_pending_check: bool = True  # Ask quiet queues "anything at all?" before a look-up.
     smart_poll_max_intentions: Count = 200  # Places (scope and group) in one look-up.
-    smart_poll_preflight_timeout_ms: Bound = 50  # After this a look-up begins no further place.
-    smart_poll_min_interval_ms: Bound = 100  # First re-check of a pop that nothing has woken.
+    smart_poll_preflight_timeout_ms: Bound = 50  # A look-up that takes longer is cancelled.
+    smart_poll_min_interval_ms: Bound = 100  # Between look-ups without news; first re-check.
     smart_poll_max_interval_ms: Bound = 1_000  # Re-checks slow down to this.
     smart_poll_listening_interval_ms: Bound = 5_000  # And to this while notifications arrive.
     ack_calls_max: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0  # Ack calls at once; 0 adapts.

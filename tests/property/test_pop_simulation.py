@@ -1,4 +1,6 @@
-"""The pop board through 100,000 random steps: one answer for each pop, and no wake is lost."""
+"""The pop board through 100,000 random steps: one answer for each pop, no wake is lost, and
+look-ups keep their distance.
+"""
 
 from __future__ import annotations
 

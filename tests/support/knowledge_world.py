@@ -63,31 +63,33 @@ class AskedStore:
         #: Pairs that a look-up has time for.
         self.pairs_max = 99
 
-    async def find_partitions(self, keys: Sequence[PartitionKey]) -> Any:
+    async def find_partitions(
+        self, keys: Sequence[PartitionKey], *, limit_ms: int | None = None
+    ) -> Any:
         refs = [one.ref for one in self._database.partitions]
         return await Question(lambda: [one for one in refs if one.key in keys])
 
-    async def pop_sm_resolve(
-        self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
-    ) -> Any:
+    async def pop_sm_resolve(self, asks: Sequence[ResolveAsk], *, limit: int, limit_ms: int) -> Any:
         def act() -> Any:
             in_time = [self._database.resolve(one, limit=limit) for one in asks[: self.pairs_max]]
             return in_time + [None] * (len(asks) - len(in_time))
 
         return await Question(act)
 
-    async def search_onwards(self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int) -> Any:
+    async def search_onwards(self, asks: Sequence[OnwardAsk], *, limit: int, limit_ms: int) -> Any:
         def act() -> Any:
             in_time = [self._database.search_on(one, limit=limit) for one in asks[: self.pairs_max]]
             return in_time + [None] * (len(asks) - len(in_time))
 
         return await Question(act)
 
-    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> Any:
+    async def find_news(
+        self, queues: Sequence[str], horizons: Sequence[str], *, limit_ms: int
+    ) -> Any:
         pairs = list(zip(queues, horizons, strict=True))
         return await Question(lambda: [self._database.find_news(*one) for one in pairs])
 
-    async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Any:
+    async def has_pending_messages(self, asks: Sequence[ResolveAsk], *, limit_ms: int) -> Any:
         return await Question(lambda: [self._database.has_pending(one) for one in asks])
 
 
@@ -114,7 +116,6 @@ class KnowledgeWorld:
             self._store,
             Catalogue(self._store, lock_timeout_ms=1, wait_ms=1),
             page=page,
-            budget_ms=50,
         )
         self.calls: list[Call] = []
         self._current: LookUp

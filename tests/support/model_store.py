@@ -90,29 +90,31 @@ class ModelStore:
     def _partition(self, partition_id: UUID) -> ModelPartition:
         return next(one for one in self._database.partitions if one.id == partition_id)
 
-    async def find_partitions(self, keys: Sequence[PartitionKey]) -> Any:
+    async def find_partitions(
+        self, keys: Sequence[PartitionKey], *, limit_ms: int | None = None
+    ) -> Any:
         refs = [one.ref for one in self._database.partitions]
         return await self._call("find", lambda: [one for one in refs if one.key in keys])
 
-    async def pop_sm_resolve(
-        self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
-    ) -> Any:
+    async def pop_sm_resolve(self, asks: Sequence[ResolveAsk], *, limit: int, limit_ms: int) -> Any:
         def act() -> Any:
             return [self._database.resolve(ask, limit=limit) for ask in asks]
 
         return await self._call("look up", act)
 
-    async def search_onwards(self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int) -> Any:
+    async def search_onwards(self, asks: Sequence[OnwardAsk], *, limit: int, limit_ms: int) -> Any:
         def act() -> Any:
             return [self._database.search_on(ask, limit=limit) for ask in asks]
 
         return await self._call("look up", act)
 
-    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> Any:
+    async def find_news(
+        self, queues: Sequence[str], horizons: Sequence[str], *, limit_ms: int
+    ) -> Any:
         pairs = list(zip(queues, horizons, strict=True))
         return await self._call("news", lambda: [self._database.find_news(*one) for one in pairs])
 
-    async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Any:
+    async def has_pending_messages(self, asks: Sequence[ResolveAsk], *, limit_ms: int) -> Any:
         return await self._call("check", lambda: [self._database.has_pending(ask) for ask in asks])
 
     async def pop_messages_batch(

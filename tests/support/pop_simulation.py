@@ -24,8 +24,9 @@ from queenmq.engine.pop.board.actions import (
     StartLookUp,
     WakeAt,
 )
-from queenmq.engine.pop.board.board import BoardLimits, PopBoard
+from queenmq.engine.pop.board.board import PopBoard
 from queenmq.engine.pop.board.decision import Room
+from queenmq.engine.pop.board.limits import BoardLimits
 from queenmq.engine.pop.board.look_up import (
     FindNews,
     FindPartitions,
@@ -36,11 +37,18 @@ from queenmq.engine.pop.board.look_up import (
     SearchOnwards,
 )
 from queenmq.engine.pop.board.poll_schedule import PollSchedule
+from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.calls import candidates_of
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.requests import PartitionKey, PartitionRef, PopGrant, PopRequest, Scope
-from queenmq.errors import PartitionBusy, QueenError, StorageRejected, StorageUnavailable
+from queenmq.errors import (
+    CallTimedOut,
+    PartitionBusy,
+    QueenError,
+    StorageRejected,
+    StorageUnavailable,
+)
 from queenmq.metrics.registry import Registry
 from tests.support.model_database import ModelDatabase, ModelPartition, ModelQueue
 from tests.support.pops import TalliedTimes, partition
@@ -49,6 +57,8 @@ GROUPS = ("a", "b")
 SCOPES = (Scope("orders"), Scope(namespace="shop"), Scope("orders", "p0"), Scope("orders", "p1"))
 SLOTS, PAGE, APART = 2, 2, 2
 LEASE_MS = 700
+#: Least time between two look-ups without news.
+INTERVAL_MS = 100
 #: Pops in the world at once; more would only wait longer.
 _INSIDE_MAX = 12
 _ERRORS = (StorageUnavailable, StorageRejected, PartitionBusy)
@@ -63,6 +73,7 @@ class Call:
     fail: Callable[[QueenError], None]
     #: The partitions that the call may lease.
     partition_ids: tuple[UUID, ...] = ()
+    is_look_up: bool = False
     result: Any = None
     is_done: bool = False
 
@@ -87,8 +98,17 @@ class PopSimulation:
         self._known: dict[PartitionKey, PartitionRef] = {}
         room = Room(requests=3, candidates=4, messages=20)
         self.board = PopBoard(
-            BoardLimits(room=room, look_up_pools_max=3, page=PAGE, is_checking=True),
-            PollSchedule(min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=5_000),
+            BoardLimits(
+                room=room,
+                look_up_pools_max=3,
+                page=PAGE,
+                is_checking=True,
+                look_up_limit_ms=50,
+                look_up_interval_ms=INTERVAL_MS,
+            ),
+            PollSchedule(
+                min_interval_ms=INTERVAL_MS, max_interval_ms=1_000, listening_interval_ms=5_000
+            ),
             PopMetrics(Registry(), slots=SLOTS),
             find_known=self._known.get,
         )
@@ -102,6 +122,8 @@ class PopSimulation:
         self._there: dict[Intention, set[UUID]] = {}
         self._tried: dict[int, tuple[str, list[UUID]]] = {}
         self._paused: set[str] = set()
+        #: When the last look-up without news began.
+        self._spaced_at = 0.0
         self.answered = 0
         self.delivered = 0
         self._happenings = self._weighted(
@@ -113,6 +135,7 @@ class PopSimulation:
             (self._do_call, 8),
             (self._answer_call, 22),
             (self._fail_call, 1),
+            (self._time_out, 2),
             (self._pass_time, 8),
             (self._pause_or_resume, 1),
             (self._turn, 14),
@@ -208,6 +231,12 @@ class PopSimulation:
             self._calls.remove(call)
             call.fail(self._random.choice(_ERRORS)("no luck"))
 
+    def _time_out(self) -> None:
+        """The question of a look-up takes longer than it may."""
+        if looks := [call for call in self._calls if call.is_look_up]:
+            self._calls.remove(looks[0])
+            looks[0].fail(CallTimedOut(50))
+
     def _end_call(self, call: Call) -> None:
         call.do()
         self._check()
@@ -242,7 +271,10 @@ class PopSimulation:
         self._turn()
 
     def _turn(self) -> None:
-        self._carry_out(self.board.turn(self.now, free_slots=SLOTS - self._busy_slots))
+        urgent = [pool for pool in self.board._state.pools if pool.is_look_up_urgent()]
+        actions = self.board.turn(self.now, free_slots=SLOTS - self._busy_slots)
+        self._check_distance(actions, urgent)
+        self._carry_out(actions)
 
     # Actions.
 
@@ -267,6 +299,7 @@ class PopSimulation:
     def _take_answer(self, intention: Intention, result: Any) -> None:
         assert intention in self._inside, f"{intention.request} was answered twice, or has left"
         del self._inside[intention]
+        assert not isinstance(result, CallTimedOut), "a pop failed because a look-up was slow"
         there = self._there.pop(intention, set()) - self._going_to_others(intention)
         grants = () if isinstance(result, QueenError) else result.grants
         self.answered += 1
@@ -381,7 +414,7 @@ class PopSimulation:
             self._carry_out(self.board.look_up_failed(look_up, error, self.now))
             self._turn()
 
-        self._calls.append(Call(lambda: self._reply_to(question), report, fail))
+        self._calls.append(Call(lambda: self._reply_to(question), report, fail, is_look_up=True))
 
     def _reply_to(self, question: Question) -> Any:
         match question:
@@ -412,6 +445,14 @@ class PopSimulation:
     def _check(self) -> None:
         for intention, there in self._there.items():
             there &= self._deliverable(intention.request)
+
+    def _check_distance(self, actions: list[Action], urgent: list[Pool]) -> None:
+        """Look-ups keep their distance, unless a pool has news or one is made to find a fault."""
+        for action in actions:
+            if not isinstance(action, StartLookUp) or action.look_up.members.intersection(urgent):
+                continue
+            assert self.now - self._spaced_at >= INTERVAL_MS, "a look-up without news came early"
+            self._spaced_at = self.now
 
     def _check_wakes(self) -> None:
         """Once all calls have ended, nobody waits beside a partition that is known to be ready.

@@ -22,8 +22,8 @@ from queenmq.engine.pop import desk as pop_desk
 from queenmq.engine.pop import preflight
 from queenmq.engine.pop import service as pop_service
 from queenmq.engine.pop.board.actions import Lease
-from queenmq.engine.pop.board.board import BoardLimits
 from queenmq.engine.pop.board.decision import Room
+from queenmq.engine.pop.board.limits import BoardLimits
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.metrics import PopMetrics
 from queenmq.engine.pop.service import PopLimits, PopService
@@ -44,11 +44,12 @@ LIMITS = PopLimits(
         # Fewer than there are: what is found comes in pages.
         page=2,
         is_checking=True,
+        look_up_limit_ms=50,
+        look_up_interval_ms=100,
     ),
     slots=2,
     apart_count=2,
     waiting_max=1_000,
-    preflight_budget_ms=50,
     min_interval_ms=100,
     max_interval_ms=1_000,
     listening_interval_ms=5_000,

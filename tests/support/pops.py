@@ -7,8 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine.outcomes import HoldReason
-from queenmq.engine.pop.board.board import BoardLimits, PopBoard
+from queenmq.engine.pop.board.board import PopBoard
 from queenmq.engine.pop.board.decision import Assignment, Plan, Room
+from queenmq.engine.pop.board.limits import BoardLimits
 from queenmq.engine.pop.board.look_up import LookUp
 from queenmq.engine.pop.board.poll_schedule import PollSchedule
 from queenmq.engine.pop.board.pool import Pool
@@ -97,11 +98,20 @@ def make_pool(*ready: int, scope: Scope = ORDERS, group: str = GROUP) -> Pool:
 class OpenBoard(PopBoard):
     """A board that shows its inside to tests of its parts; calls and look-ups are the test's."""
 
-    def __init__(self, room: Room = AMPLE, *, page: int = 1_000, pools_max: int = 6) -> None:
+    def __init__(
+        self, room: Room = AMPLE, *, page: int = 1_000, pools_max: int = 6, interval_ms: int = 100
+    ) -> None:
         #: What the broker remembers of partitions.
         self.known: dict[PartitionKey, PartitionRef] = {}
         super().__init__(
-            BoardLimits(room=room, look_up_pools_max=pools_max, page=page, is_checking=True),
+            BoardLimits(
+                room=room,
+                look_up_pools_max=pools_max,
+                page=page,
+                is_checking=True,
+                look_up_limit_ms=50,
+                look_up_interval_ms=interval_ms,
+            ),
             PollSchedule(min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=5_000),
             PopMetrics(Registry(), slots=1),
             find_known=self.known.get,
@@ -119,7 +129,9 @@ class OpenBoard(PopBoard):
         return self._turns.plan(now_ms)
 
     def begin_look_up(self, pools: Iterable[Pool]) -> LookUp:
-        self.state.dry.update(dict.fromkeys(pools))
+        for pool in pools:
+            pool.is_urgent = True
+            self.state.want_look_up(pool)
         look_up = self._look_ups.begin(0)
         assert look_up is not None
         return look_up

@@ -73,8 +73,12 @@ class Catalogue:
             refs[result.key] = result
         return [refs[key] for key in keys]
 
-    async def find(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionRef]:
-        """Return the named partitions that exist. Create nothing."""
+    async def find(
+        self, keys: Iterable[PartitionKey], *, limit_ms: int | None = None
+    ) -> dict[PartitionKey, PartitionRef]:
+        """Return those of the named partitions that exist; creates nothing. Raises CallTimedOut
+        after the limit.
+        """
         found: dict[PartitionKey, PartitionRef] = {}
         unknown = []
         for key in keys:
@@ -82,7 +86,9 @@ class Catalogue:
                 found[key] = ref
             else:
                 unknown.append(key)
-        for ref in await self._store.find_partitions(unknown) if unknown else ():
+        if not unknown:
+            return found
+        for ref in await self._store.find_partitions(unknown, limit_ms=limit_ms):
             self._remember(ref)
             found[ref.key] = ref
         return found

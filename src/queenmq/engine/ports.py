@@ -43,8 +43,10 @@ class MessageStore(Protocol):
     ) -> list[PartitionRef]:
         """Return the partitions with these names. Create those that do not exist."""
 
-    async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
-        """Return the named partitions that exist."""
+    async def find_partitions(
+        self, keys: Sequence[PartitionKey], *, limit_ms: int | None = None
+    ) -> list[PartitionRef]:
+        """Return those of the named partitions that exist."""
 
     async def push_messages(
         self, call: PushCall, *, queue_max: int, checks_operations_first: bool, lock_timeout_ms: int
@@ -72,19 +74,23 @@ class MessageStore(Protocol):
         """Remember where groups start, the first time each is seen."""
 
     async def pop_sm_resolve(
-        self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
+        self, asks: Sequence[ResolveAsk], *, limit: int, limit_ms: int
     ) -> Sequence[Resolved | None]:
         """Return what each place can deliver, or None where time ran out."""
 
     async def search_onwards(
-        self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int
+        self, asks: Sequence[OnwardAsk], *, limit: int, limit_ms: int
     ) -> Sequence[Page | None]:
         """Return the next page of each queue, or None where time ran out."""
 
-    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> Sequence[News]:
+    async def find_news(
+        self, queues: Sequence[str], horizons: Sequence[str], *, limit_ms: int
+    ) -> Sequence[News]:
         """Return what has happened in each queue since its horizon, in order."""
 
-    async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
+    async def has_pending_messages(
+        self, asks: Sequence[ResolveAsk], *, limit_ms: int
+    ) -> Sequence[bool]:
         """Return whether each place has anything to deliver."""
 
     async def pop_messages_batch(

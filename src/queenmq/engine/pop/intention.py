@@ -46,6 +46,7 @@ class Intention:
         "answer",
         "behind",
         "broken_calls",
+        "came_at_ms",
         "is_expired",
         "last_outcome",
         "number",
@@ -68,6 +69,7 @@ class Intention:
         #: The caller that waits for the answer. Opaque here.
         self.answer = answer
         self.timer: Any = None
+        self.came_at_ms = now_ms
         self.state = PopState.PENDING
         self.is_expired = False
         #: Calls in a row whose candidates were locked, or that failed.

@@ -95,7 +95,8 @@ class PopMetrics:
         self._misses = registry.counter("queen_has_pending_misses", "Of these, without work.")
         self._preflights = registry.counter(prefix + "queries", "Look-ups for waiting pops.")
         self._timeouts = registry.counter(
-            prefix + "timeouts", "Look-ups that ran out of time and left places for the next."
+            prefix + "timeouts",
+            "Look-ups that ran out of time, cancelled or with places left over.",
         )
         self._preflight_ms = registry.histogram(
             prefix + "duration_ms", "Time of a look-up.", bounds=_MILLISECONDS
@@ -164,6 +165,13 @@ class PopMetrics:
     def note_timeout(self) -> None:
         """Note that a look-up ran out of time before it had covered all places."""
         self._timeouts.inc()
+
+    def note_cancelled(self, *, took_ms: float) -> None:
+        """Note that a look-up was cancelled because it took too long."""
+        self._queries.inc()
+        self._preflights.inc()
+        self._timeouts.inc()
+        self._preflight_ms.observe(took_ms)
 
 
 def _make_times(registry: Registry) -> StateTimes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 from queenmq.clock import now_ms
@@ -19,7 +18,7 @@ from queenmq.engine.pop.board.look_up import (
     SearchOnwards,
 )
 from queenmq.engine.ports import MessageStore
-from queenmq.engine.requests import Resolved
+from queenmq.errors import CallTimedOut
 
 logger = logging.getLogger(__name__)
 
@@ -30,57 +29,56 @@ _WARN_EVERY_MS = 60_000
 class Preflight:
     """Carries out one look-up after the other."""
 
-    def __init__(
-        self, store: MessageStore, catalogue: Catalogue, *, page: int, budget_ms: int
-    ) -> None:
+    def __init__(self, store: MessageStore, catalogue: Catalogue, *, page: int) -> None:
         self._store = store
         self._catalogue = catalogue
         self._page = page
-        self._budget_ms = budget_ms
         self._warn_at_ms = 0.0
 
     async def run(self, look_up: LookUp) -> None:
-        """Ask until there is nothing left to ask. The first error ends it."""
+        """Ask until there is nothing left to ask. The first error ends it, as CallTimedOut does
+        when a question takes longer than the look-up may.
+        """
         questions = look_up.questions()
         question = next(questions, None)
         while question is not None:
             asked_at_ms = now_ms()
-            value = await self._ask(question)
+            try:
+                value = await self._ask(question, look_up.limit_ms)
+            except CallTimedOut:
+                self._warn(look_up, left=len(look_up.unanswered), how="was cancelled")
+                raise
+            if isinstance(question, Resolve) and None in value:
+                self._warn(look_up, left=value.count(None), how="stopped early")
             try:
                 question = questions.send(Reply(value, asked_at_ms, now_ms()))
             except StopIteration:
                 return
 
-    async def _ask(self, question: Question) -> Any:
+    async def _ask(self, question: Question, limit_ms: int) -> Any:
         match question:
             case FindNews(queues, horizons):
-                return await self._store.find_news(queues, horizons)
+                return await self._store.find_news(queues, horizons, limit_ms=limit_ms)
             case FindPartitions(keys):
-                unknown = {key for key in keys if self._catalogue.get(key) is None}
-                return await self._catalogue.find(unknown) if unknown else None
+                return await self._catalogue.find(keys, limit_ms=limit_ms)
             case HasPending(asks):
-                return await self._store.has_pending_messages(asks)
+                return await self._store.has_pending_messages(asks, limit_ms=limit_ms)
             case SearchOnwards(asks):
-                return await self._store.search_onwards(
-                    asks, limit=self._page, budget_ms=self._budget_ms
-                )
+                return await self._store.search_onwards(asks, limit=self._page, limit_ms=limit_ms)
             case Resolve(asks):
-                results = await self._store.pop_sm_resolve(
-                    asks, limit=self._page, budget_ms=self._budget_ms
-                )
-                self._warn_of_timeout(results)
-                return results
+                return await self._store.pop_sm_resolve(asks, limit=self._page, limit_ms=limit_ms)
 
-    def _warn_of_timeout(self, results: Sequence[Resolved | None]) -> None:
-        left = sum(result is None for result in results)
-        if left and now_ms() >= self._warn_at_ms:
-            self._warn_at_ms = now_ms() + _WARN_EVERY_MS
-            logger.warning(
-                "A look-up for waiting pops ran out of its %d ms and left %d of %d places for the"
-                " next one. Raise smart_poll_preflight_timeout_ms, or look at the load of the"
-                " database.",
-                self._budget_ms,
-                left,
-                len(results),
-                extra={"event": "preflight_timeout"},
-            )
+    def _warn(self, look_up: LookUp, *, left: int, how: str) -> None:
+        if now_ms() < self._warn_at_ms:
+            return
+        self._warn_at_ms = now_ms() + _WARN_EVERY_MS
+        logger.warning(
+            "A look-up for waiting pops %s because it takes longer than its %d ms, and left %d of"
+            " %d places for a later one. Look at the load and the locks of the database, or raise"
+            " smart_poll_preflight_timeout_ms.",
+            how,
+            look_up.limit_ms,
+            left,
+            len(look_up.pools),
+            extra={"event": "preflight_timeout"},
+        )

@@ -29,7 +29,8 @@ from queenmq.engine.pop.board.actions import (
     StartLookUp,
     WakeAt,
 )
-from queenmq.engine.pop.board.board import BoardLimits, PopBoard
+from queenmq.engine.pop.board.board import PopBoard
+from queenmq.engine.pop.board.limits import BoardLimits
 from queenmq.engine.pop.board.look_up import LookUp
 from queenmq.engine.pop.board.poll_schedule import PollSchedule
 from queenmq.engine.pop.calls import PopCalls, public_error
@@ -51,7 +52,6 @@ class PopLimits:
     slots: int
     apart_count: int
     waiting_max: int
-    preflight_budget_ms: int
     min_interval_ms: int
     max_interval_ms: int
     listening_interval_ms: int
@@ -88,9 +88,7 @@ class PopService:
             pace=pace,
             carry_out=self._carry_out_and_turn,
         )
-        self._preflight = Preflight(
-            store, catalogue, page=limits.board.page, budget_ms=limits.preflight_budget_ms
-        )
+        self._preflight = Preflight(store, catalogue, page=limits.board.page)
         self._carriers: dict[type[Action], Callable[[Any], None]] = {
             Answer: lambda action: self._desk.let_out(action.intention, action.result),
             Lease: self._calls.lease,

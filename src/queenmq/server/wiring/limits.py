@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from queenmq.engine.pop.board.board import BoardLimits
 from queenmq.engine.pop.board.decision import Room
+from queenmq.engine.pop.board.limits import BoardLimits
 from queenmq.engine.pop.service import PopLimits
 from queenmq.engine.push.service import PushLimits
 from queenmq.settings import Settings
@@ -42,11 +42,12 @@ def pop_limits(settings: Settings) -> PopLimits:
             look_up_pools_max=settings.smart_poll_max_intentions,
             page=_PAGE,
             is_checking=settings.enable_pending_check,
+            look_up_limit_ms=settings.smart_poll_preflight_timeout_ms,
+            look_up_interval_ms=settings.smart_poll_min_interval_ms,
         ),
         slots=pop_slots(settings),
         apart_count=settings.pop_apart_count,
         waiting_max=settings.pop_waiting_max,
-        preflight_budget_ms=settings.smart_poll_preflight_timeout_ms,
         min_interval_ms=settings.smart_poll_min_interval_ms,
         max_interval_ms=settings.smart_poll_max_interval_ms,
         listening_interval_ms=settings.smart_poll_listening_interval_ms,

@@ -220,6 +220,8 @@ class Database:
             finally:
                 self._pool.give_back(connection, is_answered=is_answered)
             await self._read_what_arrived()
+        except errors.CallTimedOut:
+            raise
         except errors.StorageUnavailable as error:
             self.failures[priority] = (now_ms(), error)
             if error.reason == READ_ONLY:
@@ -274,6 +276,18 @@ class Database:
         """Return all rows; a timeout replaces that of the settings."""
         async with self._connection(priority) as connection:
             return await connection.fetch(query, *args, timeout=timeout_s)
+
+    async def fetch_within(
+        self, query: str, *args: Any, priority: OperationType, limit_ms: int | None
+    ) -> list[asyncpg.Record]:
+        """Return all rows. Cancels the statement and raises CallTimedOut when it takes longer."""
+        if limit_ms is None or limit_ms >= self._settings.db_command_timeout_ms:
+            return await self.fetch(query, *args, priority=priority)
+        async with self._connection(priority) as connection:
+            try:
+                return await connection.fetch(query, *args, timeout=limit_ms / 1000)
+            except TimeoutError:
+                raise errors.CallTimedOut(limit_ms) from None
 
     async def fetch_row(self, query: str, *args: Any, priority: OperationType) -> asyncpg.Record:
         """Return the one row of a query that always has one."""

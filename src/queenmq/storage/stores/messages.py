@@ -43,6 +43,10 @@ from queenmq.storage.stores.outcomes import decode_holds, decode_items, decode_p
 
 F = TypeVar("F", Resolved, Page)
 
+#: A look-up begins no further place after this part of its time, so that what it has found is not
+#: lost to the end of it.
+_BEGIN_SHARE = 2
+
 
 class PostgresMessageStore:
     """Implements `queenmq.engine.ports.MessageStore`."""
@@ -63,12 +67,15 @@ class PostgresMessageStore:
         )
         return [_partition_ref(row) for row in rows]
 
-    async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
-        rows = await self._database.fetch(
+    async def find_partitions(
+        self, keys: Sequence[PartitionKey], *, limit_ms: int | None = None
+    ) -> list[PartitionRef]:
+        rows = await self._database.fetch_within(
             self._sql["find_partitions"],
             [key.queue for key in keys],
             [key.partition for key in keys],
             priority=OperationType.POP,
+            limit_ms=limit_ms,
         )
         return [_partition_ref(row) for row in rows]
 
@@ -145,14 +152,15 @@ class PostgresMessageStore:
             )
 
     async def pop_sm_resolve(
-        self, asks: Sequence[ResolveAsk], *, limit: int, budget_ms: int
+        self, asks: Sequence[ResolveAsk], *, limit: int, limit_ms: int
     ) -> list[Resolved | None]:
-        rows = await self._database.fetch(
+        rows = await self._database.fetch_within(
             self._sql["pop_sm_resolve"],
             *_ask_columns(asks),
             limit,
-            budget_ms,
+            limit_ms // _BEGIN_SHARE,
             priority=OperationType.POP,
+            limit_ms=limit_ms,
         )
         found: list[Resolved | None] = [None] * len(asks)
         for pair, *columns in rows:
@@ -160,31 +168,43 @@ class PostgresMessageStore:
         return found
 
     async def search_onwards(
-        self, asks: Sequence[OnwardAsk], *, limit: int, budget_ms: int
+        self, asks: Sequence[OnwardAsk], *, limit: int, limit_ms: int
     ) -> list[Page | None]:
-        rows = await self._database.fetch(
+        rows = await self._database.fetch_within(
             self._sql["search_onwards"],
             *_columns(asks),
             limit,
-            budget_ms,
+            limit_ms // _BEGIN_SHARE,
             priority=OperationType.POP,
+            limit_ms=limit_ms,
         )
         found: list[Page | None] = [None] * len(asks)
         for pair, *columns in rows:
             found[pair - 1] = _decode_whys(Page(*columns))
         return found
 
-    async def find_news(self, queues: Sequence[str], horizons: Sequence[str]) -> list[News]:
-        rows = await self._database.fetch(
-            self._sql["find_news"], queues, horizons, priority=OperationType.POP
+    async def find_news(
+        self, queues: Sequence[str], horizons: Sequence[str], *, limit_ms: int
+    ) -> list[News]:
+        rows = await self._database.fetch_within(
+            self._sql["find_news"],
+            queues,
+            horizons,
+            priority=OperationType.POP,
+            limit_ms=limit_ms,
         )
         return [News(*row) for row in rows]
 
-    async def has_pending_messages(self, asks: Sequence[ResolveAsk]) -> Sequence[bool]:
-        answers: Sequence[bool] = await self._database.fetch_value(
-            self._sql["has_pending_messages"], *_ask_columns(asks), priority=OperationType.POP
+    async def has_pending_messages(
+        self, asks: Sequence[ResolveAsk], *, limit_ms: int
+    ) -> Sequence[bool]:
+        rows = await self._database.fetch_within(
+            self._sql["has_pending_messages"],
+            *_ask_columns(asks),
+            priority=OperationType.POP,
+            limit_ms=limit_ms,
         )
-        return answers
+        return cast(Sequence[bool], rows[0][0])
 
     async def pop_messages_batch(
         self, candidates: Sequence[PopCandidate], *, apart_count: int

@@ -34,12 +34,12 @@ hint costs one try, because the lease itself checks again in the database.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from queenmq.engine.pop.board.actions import Action, Fetch, HandBack
-from queenmq.engine.pop.board.decision import Assignment, Room
+from queenmq.engine.pop.board.decision import Assignment
 from queenmq.engine.pop.board.lease_results import LeaseResults
+from queenmq.engine.pop.board.limits import BoardLimits
 from queenmq.engine.pop.board.look_up import LookUp
 from queenmq.engine.pop.board.look_ups import LookUps
 from queenmq.engine.pop.board.poll_schedule import PollSchedule
@@ -56,18 +56,6 @@ DISMISSED = PopAnswer((), "group_deleted", is_timeout=True)
 STOPPING = PopAnswer((), "shutting_down", is_timeout=True)
 
 
-@dataclass(frozen=True, slots=True)
-class BoardLimits:
-    """The sizes of calls and look-ups."""
-
-    room: Room
-    #: Pools in one look-up, and partitions to try that it brings for each.
-    look_up_pools_max: int
-    page: int
-    #: Whether quiet pools are asked the cheaper questions first.
-    is_checking: bool
-
-
 class PopBoard:
     """Holds all waiting pops, all knowledge about partitions, and all calls in flight."""
 
@@ -80,12 +68,7 @@ class PopBoard:
         find_known: Callable[[PartitionKey], PartitionRef | None],
     ) -> None:
         self._state = BoardState(schedule, metrics, find_known)
-        self._look_ups = LookUps(
-            self._state,
-            pools_max=limits.look_up_pools_max,
-            page=limits.page,
-            is_checking=limits.is_checking,
-        )
+        self._look_ups = LookUps(self._state, limits)
         self._turns = Turns(self._state, self._look_ups, limits.room)
         self._results = LeaseResults(self._state)
 
@@ -223,7 +206,8 @@ class PopBoard:
             return self._answer_all(impatient, PAUSED, now_ms)
         for pool in pools:
             if pool.waiting_count:
-                self._state.dry[pool] = None
+                pool.is_urgent = True
+                self._state.want_look_up(pool)
                 self._state.dirty[pool] = None
         return []
 
@@ -246,10 +230,11 @@ class PopBoard:
         """
         for queue in queues:
             for pool in self._state.pools if queue == "*" else self._state.pools.of_queue(queue):
+                self._state.wake(pool)
+                pool.is_urgent = True
                 # A pop in a call may come back from it with nothing.
                 if pool.waiting_count or pool.claims or pool.reads:
-                    self._state.dry[pool] = None
-                    self._state.wake(pool)
+                    self._state.want_look_up(pool)
 
     def listening(self, is_listening: bool) -> None:
         """Note that notifications now arrive, or no longer do. Some may have been lost."""
@@ -261,7 +246,7 @@ class PopBoard:
         for pool in self._state.schedule.take_due(now_ms):
             if pool.waiting_count or pool.claims or pool.is_used:
                 pool.is_used = False
-                self._state.dry[pool] = None
+                self._state.want_look_up(pool)
 
     def turn(self, now_ms: float, *, free_slots: int) -> list[Action]:
         """Handle all pools with news, with as many calls as there are free slots."""

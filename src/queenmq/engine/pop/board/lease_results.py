@@ -91,7 +91,7 @@ class LeaseResults:
         if lesson.due_at_ms is not None:
             self._state.note_due(pool, lesson.due_at_ms)
         if lesson.wants_look_up:
-            self._state.dry[pool] = None
+            self._state.want_look_up(pool)
         if not lesson.is_known:
             yield Forget(pool.scope.partition_key)
 

@@ -25,7 +25,9 @@ from queenmq.engine.requests import News, OnwardAsk, PartitionKey, ResolveAsk
 _QUIET_MS = 500
 #: ... but not for ever, because a look-up also advances the horizon.
 _MISSES_MAX = 8
-#: Run a full search this often in spite of a horizon, in case rows were changed by hand.
+#: A look-up that took too long is given this many times as long.
+PATIENCE = 4
+#: A search of the whole scope in spite of a horizon, in case anything was changed behind our back.
 _FULL_EVERY_MS = 120_000
 
 
@@ -96,16 +98,21 @@ class LookUp:
         tick: int,
         page: int,
         is_checking: bool,
+        limit_ms: int,
         now_ms: float,
     ) -> None:
         self.pools = pools
+        #: The pools that nothing was found out about yet.
+        self.unanswered = dict.fromkeys(pools)
+        #: How long each question may take.
+        self.limit_ms = limit_ms
         self.members = frozenset(pools)
         self._listener = listener
         self._metrics = metrics
         self._tick = tick
         self._page = page
         self._is_checking = is_checking
-        self._now_ms = now_ms
+        self.began_at_ms = now_ms
         self._began = self._begin()
 
     def _begin(self) -> list[Intention]:
@@ -116,7 +123,7 @@ class LookUp:
             if intention.state is PopState.PENDING
         ]
         for intention in began:
-            intention.move(PopEvent.LOOK_UP, self._now_ms)
+            intention.move(PopEvent.LOOK_UP, self.began_at_ms)
         return began
 
     def end(self, now_ms: float) -> None:
@@ -144,7 +151,7 @@ class LookUp:
         return self._is_checking and not self._is_old(pool) and pool.is_calm()
 
     def _is_old(self, pool: Pool) -> bool:
-        return self._now_ms - pool.full_at_ms > _FULL_EVERY_MS
+        return self.began_at_ms - pool.full_at_ms > _FULL_EVERY_MS
 
     def _with_news(self, pools: list[Pool]) -> Generator[Question, Reply, set[Pool]]:
         """Return the pools that the news concerns. The others have seen everything."""
@@ -170,7 +177,7 @@ class LookUp:
                     # A doubt that arose meanwhile may concern something that is not new.
                     if pool.doubts == doubts[pool]:
                         pool.horizon = news.horizon
-                    self._listener.rest(pool)
+                    self._rest(pool, reply)
         self._metrics.note_check(len(pools), len(concerned))
         return concerned
 
@@ -193,7 +200,7 @@ class LookUp:
         for pool in pools:
             if pool not in hits:
                 pool.misses += 1
-                self._listener.rest(pool)
+                self._rest(pool, reply)
         return hits
 
     def _ask(self, pool: Pool) -> ResolveAsk:
@@ -222,7 +229,7 @@ class LookUp:
                 self._learnt(pool, page.next_due_ms, reply)
                 took_ms = reply.now_ms - reply.asked_at_ms
                 self._metrics.note_look_up(1, len(page.partition_ids), took_ms=took_ms)
-        self._listener.put_first(unreached)
+        self._put_first(unreached)
         return [pool for pool in pools if pool not in done and pool not in unreached]
 
     def _search(self, pools: list[Pool]) -> Generator[Question, Reply, None]:
@@ -249,12 +256,28 @@ class LookUp:
             self._learnt(pool, result.next_due_ms, reply)
         if unreached:
             self._metrics.note_timeout()
-        self._listener.put_first(unreached)
+        self._put_first(unreached)
+
+    def _rest(self, pool: Pool, reply: Reply) -> None:
+        self._note_answered(pool, reply)
+        self._listener.rest(pool)
+
+    def _put_first(self, pools: Iterable[Pool]) -> None:
+        for pool in pools:
+            del self.unanswered[pool]
+        self._listener.put_first(pools)
 
     def _learnt(self, pool: Pool, next_due_ms: float | None, reply: Reply) -> None:
+        self._note_answered(pool, reply)
         pool.misses = 0
         due_at_ms = None if next_due_ms is None else reply.now_ms + next_due_ms
         self._listener.note_learnt(pool, due_at_ms)
+
+    def _note_answered(self, pool: Pool, reply: Reply) -> None:
+        del self.unanswered[pool]
+        if PATIENCE * (reply.now_ms - reply.asked_at_ms) < self.limit_ms:
+            # The time before would have been enough.
+            pool.slowness = max(0, pool.slowness - 1)
 
 
 def concerns(pool: Pool, news: News) -> bool:

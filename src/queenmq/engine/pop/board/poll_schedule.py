@@ -15,6 +15,10 @@ from queenmq.engine.pop.board.pool import Pool
 
 _numbers = itertools.count()
 
+#: When a look-up that took too long is tried again: first, and at most.
+_RETRY_MS = 100.0
+_RETRY_MOST_MS = 1_000.0
+
 
 class PollSchedule:
     """The pools to poll, by time."""
@@ -38,11 +42,19 @@ class PollSchedule:
         """Poll soon again, because there is news."""
         pool.poll_ms = self._min_ms
 
+    def delay(self, pool: Pool, now_ms: float) -> None:
+        """Look the pool up again later and not before, because its last look-up took too long."""
+        pool.is_backing_off = True
+        pool.poll_at_ms = now_ms + min(_RETRY_MS * 2 ** (pool.slowness - 1), _RETRY_MOST_MS)
+        heapq.heappush(self._heap, (pool.poll_at_ms, next(_numbers), pool))
+
     def add(self, pool: Pool, now_ms: float, *, is_busy: bool = False) -> None:
         """Poll the pool after its interval, or when the first of its partitions is due.
 
         A busy pool has work and is polled only for what no event announces.
         """
+        if pool.is_backing_off:
+            return
         interval_ms = self._max_ms if is_busy else max(pool.poll_ms, self._min_ms)
         at_ms = _on_grid(now_ms + interval_ms, max(self._min_ms, interval_ms / 2), now_ms)
         if pool.due_at_ms is not None:
@@ -63,8 +75,10 @@ class PollSchedule:
         while (at_ms := self.next_at_ms()) is not None and at_ms <= now_ms:
             pool = heapq.heappop(self._heap)[2]
             pool.poll_at_ms = None
+            pool.is_backing_off = False
             if pool.due_at_ms is not None and pool.due_at_ms <= now_ms:
                 pool.due_at_ms = None
+                pool.is_urgent = True
             due.append(pool)
         return due
 

@@ -60,7 +60,9 @@ class Pool:
         "held",
         "horizon",
         "impatient",
+        "is_backing_off",
         "is_found",
+        "is_urgent",
         "is_used",
         "is_woken",
         "misses",
@@ -73,6 +75,7 @@ class Pool:
         "required_tick",
         "resolved_tick",
         "scope",
+        "slowness",
     )
 
     def __init__(self, scope: Scope, consumer_group: str) -> None:
@@ -106,6 +109,11 @@ class Pool:
         self.due_at_ms: float | None = None
         #: Something may have happened here, so the cheap pending check is not enough.
         self.is_woken = False
+        #: A look-up is worth it at once: nothing is known yet, there is news, or there was more.
+        self.is_urgent = True
+        #: How often its look-ups had to be given more time, and whether the next one has to wait.
+        self.slowness = 0
+        self.is_backing_off = False
         #: Pending checks in a row that found nothing.
         self.misses = 0
         #: Waiting pops that want an answer as soon as everything has been looked up.
@@ -185,6 +193,7 @@ class Pool:
         """Search the whole scope with the next look-up, because something may be missing."""
         self.horizon = None
         self.doubts += 1
+        self.is_urgent = True
 
     def require_look_up(self, tick: int) -> None:
         """Answer no pop empty before a look-up that begins after this tick."""
@@ -205,6 +214,7 @@ class Pool:
         for partition_id in self.ready:
             self.hold(partition_id, HoldReason.TIME, tick)
         self.ready.clear()
+        self.is_urgent = True
         self.require_look_up(tick)
 
     def learn(
@@ -253,6 +263,16 @@ class Pool:
                 self.hold(partition_id, why, tick)
         for partition_id in page.partition_ids:
             self.mark_ready(partition_id)
+
+    def is_look_up_urgent(self) -> bool:
+        """Return whether the next look-up must not wait for others: it is likely to find something,
+        or a caller waits for nothing but its answer and something has happened since the last one.
+        """
+        return self.is_urgent or (self.is_woken and self.impatient > 0)
+
+    def cannot_wait(self) -> bool:
+        """Return whether its look-up is urgent, or a caller waits for nothing but its answer."""
+        return self.impatient > 0 or self.is_look_up_urgent()
 
     def is_calm(self) -> bool:
         """Return whether only news of its queue can bring it work, because all else is done."""

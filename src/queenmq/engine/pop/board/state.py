@@ -41,7 +41,10 @@ class BoardState:
         #: Pools that need a look-up, and those that need one of their own.
         self.dry: dict[Pool, None] = {}
         self.dry_alone: list[Pool] = []
-        #: Pools with a new due time.
+        #: Whether one of them is urgent, and whether a pop that may not wait is in one.
+        self.is_dry_urgent = False
+        self.is_dry_impatient = False
+        #: Pools of which a due time has become known.
         self.due: dict[Pool, None] = {}
         #: Pools whose partitions are all in calls: the end of any call is news for them.
         self.on_calls: dict[Pool, None] = {}
@@ -80,24 +83,32 @@ class BoardState:
         return [Answer(intention, result)]
 
     def offer(self, pool: Pool, partition_id: UUID) -> None:
-        """Note that the partition has work, and wake the pool if a pop waits for it."""
-        if self.add_ready(pool, partition_id):
-            self.wake(pool)
+        """Note that the partition has work, and wake the pool."""
+        self.add_ready(pool, partition_id)
+        self.wake(pool)
 
-    def add_ready(self, pool: Pool, partition_id: UUID) -> bool:
-        """Note that the partition has work. Return whether a pop waits for it."""
+    def add_ready(self, pool: Pool, partition_id: UUID) -> None:
+        """Note that the partition has work, which is news if a pop waits for it."""
         pool.mark_ready(partition_id)
         if pool.scope.queue is None:
             # Several queues, highest priority first: only a look-up knows the order.
             pool.hold_ready(self.tick)
         if pool.waiting_count:
             self.dirty[pool] = None
-        return pool.waiting_count > 0
 
     def wake(self, pool: Pool) -> None:
         """Wake a pool, because something may have happened in its place."""
         pool.is_woken = True
         self.schedule.reset(pool)
+
+    def want_look_up(self, pool: Pool) -> None:
+        """Have the pool looked up: at once if it is urgent, and after a delay if that was too
+        slow.
+        """
+        if not pool.is_backing_off:
+            self.dry[pool] = None
+            self.is_dry_urgent |= pool.is_look_up_urgent()
+            self.is_dry_impatient |= pool.impatient > 0
 
     def free(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
         """Offer a partition to all pools of a group that could serve it."""

@@ -85,7 +85,7 @@ class Turns:
     def _resolve_pool(self, pool: Pool, now_ms: float) -> list[Action]:
         """Look up, answer or park the waiting pops of a pool that has nothing to try."""
         if not (pool.ready or pool.is_looked_up() or self._look_ups.cover(pool)):
-            self._state.dry[pool] = None
+            self._state.want_look_up(pool)
         actions: list[Action] = []
         for intention in pool.find_answerable() if pool.impatient else ():
             pool.remove(intention)
@@ -108,6 +108,7 @@ class Turns:
         for pool in self._state.due:
             self._state.schedule.add(pool, now_ms, is_busy=True)
         self._state.due.clear()
-        at_ms = self._state.schedule.next_at_ms()
+        times = (self._state.schedule.next_at_ms(), self._look_ups.next_at_ms())
+        at_ms = min((one for one in times if one is not None), default=None)
         if at_ms is not None and not self._state.is_closing:
             yield WakeAt(at_ms)
