@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 from collections import Counter
+from collections.abc import Awaitable
+from typing import Any
 
 import httpx
 
@@ -15,6 +17,7 @@ from tests.support.waiting import wait_until_async
 
 _ROUNDS = 8
 _CLIENTS = 6
+_DOUBTFUL_ROUNDS = 20
 #: What clients count, and the series that tells it.
 _TOLD = {
     "pushed": "queen_messages_pushed_total",
@@ -137,3 +140,51 @@ async def test_sums_are_what_clients_counted_also_after_a_kill(database_url: str
             return all(answer[route] == counted[two.url] for answer in (await _tell(urls))[4:])
 
         await wait_until_async(are_told, timeout_s=SOON_S, what="all requests")
+
+
+class _Doubtful:
+    """Pushes and pops while workers are killed: what was answered, and what may have been done."""
+
+    def __init__(self) -> None:
+        self.answered: Counter[str] = Counter()
+        self.in_doubt: Counter[str] = Counter()
+
+    async def work(self, url: str, queue: str) -> None:
+        for number in range(_DOUBTFUL_ROUNDS):
+            api = Api(url)
+            try:
+                await self._try("pushed", api.push(queue, number))
+                await self._try("delivered", api.pop(queue, autoAck=True))
+            finally:
+                await api.close()
+
+    async def _try(self, name: str, request: Awaitable[list[Any]]) -> None:
+        try:
+            answer = await request
+        except httpx.TransportError:
+            self.in_doubt[name] += 1
+        else:
+            self.answered[name] += len(answer)
+
+
+async def test_a_kill_under_load_loses_no_count_that_was_answered(database_url: str) -> None:
+    load = _Doubtful()
+    with (
+        running_broker(database_url=database_url, QUEEN_WORKERS="2") as one,
+        running_broker(database_url=database_url, QUEEN_WORKERS="2") as two,
+    ):
+        urls = [one.url, two.url]
+        work = asyncio.gather(*(load.work(url, unique()) for url in urls for _ in range(_CLIENTS)))
+        victim = _workers((await _tell(urls))[0])["0"]
+
+        async def is_under_way() -> bool:
+            return load.answered["pushed"] > 2 * _CLIENTS
+
+        await wait_until_async(is_under_way, timeout_s=SOON_S, what="load")
+        os.kill(victim, signal.SIGKILL)
+        await work
+        told = _sums(await _tell(urls))
+    for name in ("pushed", "delivered"):
+        assert load.answered[name] > 0
+        least, most = load.answered[name], load.answered[name] + load.in_doubt[name]
+        assert least <= told[_TOLD[name]] <= most, name
