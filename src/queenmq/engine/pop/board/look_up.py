@@ -25,8 +25,9 @@ from queenmq.engine.requests import News, OnwardAsk, PartitionKey, ResolveAsk
 _QUIET_MS = 500
 #: ... but not for ever, because a look-up also advances the horizon.
 _MISSES_MAX = 8
-#: A look-up that took too long is given this many times as long.
-PATIENCE = 4
+#: A look-up that took too long is given this many times as long. So much, because what the tries
+#: before took is lost: a queue of millions of partitions takes seconds to search.
+PATIENCE = 16
 #: A search of the whole scope in spite of a horizon, in case anything was changed behind our back.
 _FULL_EVERY_MS = 120_000
 

@@ -22,12 +22,12 @@ from queenmq.engine.pop.board.state import BoardState
 from queenmq.engine.pop.machine import PopEvent
 from queenmq.errors import CallTimedOut, QueenError, StorageFault, StorageRejected
 
-#: Each time a look-up took too long, a quarter as many pools share the next one.
-_SMALLER = 4
+#: Each time a look-up took too long, this many times fewer pools share the next one.
+_SMALLER = 16
 #: A pop that may not wait does not wait longer than this for a look-up to begin.
 _IMPATIENT_MS = 100
 #: How often a look-up is given more time. That of all calls bounds it, too.
-_SLOWNESS_MAX = 8
+_SLOWNESS_MAX = 4
 #: A pop that may not wait gets an error when look-ups took too long for this time.
 _GIVE_UP_MS = 30_000
 
