@@ -114,6 +114,7 @@ class PopSimulation:
         )
         self._times = TalliedTimes()
         self._calls: list[Call] = []
+        self._looking: list[LookUp] = []
         self._busy_slots = 0
         self._wake_at: float | None = None
         #: Pops without an answer, and when their time is up.
@@ -122,8 +123,8 @@ class PopSimulation:
         self._there: dict[Intention, set[UUID]] = {}
         self._tried: dict[int, tuple[str, list[UUID]]] = {}
         self._paused: set[str] = set()
-        #: When the last look-up without news began.
-        self._spaced_at = 0.0
+        #: When the last look-up without news began, of quick and of slow places.
+        self._spaced_at = [0.0, 0.0]
         self.answered = 0
         self.delivered = 0
         self._happenings = self._weighted(
@@ -387,6 +388,9 @@ class PopSimulation:
             cursor.lease_id = None
 
     def _start(self, look_up: LookUp) -> None:
+        for other in self._looking:
+            assert other.unanswered.keys().isdisjoint(look_up.pools), "a pool is in two look-ups"
+        self._looking.append(look_up)
         questions = look_up.questions()
         self._ask(look_up, questions, next(questions, None))
 
@@ -397,6 +401,7 @@ class PopSimulation:
         question: Question | None,
     ) -> None:
         if question is None:
+            self._looking.remove(look_up)
             self.board.looked_up(look_up, self.now)
             self._turn()
             return
@@ -411,6 +416,7 @@ class PopSimulation:
 
         def fail(error: QueenError) -> None:
             questions.close()
+            self._looking.remove(look_up)
             self._carry_out(self.board.look_up_failed(look_up, error, self.now))
             self._turn()
 
@@ -451,8 +457,10 @@ class PopSimulation:
         for action in actions:
             if not isinstance(action, StartLookUp) or action.look_up.members.intersection(urgent):
                 continue
-            assert self.now - self._spaced_at >= INTERVAL_MS, "a look-up without news came early"
-            self._spaced_at = self.now
+            is_slow = any(pool.slowness for pool in action.look_up.pools)
+            distance_ms = self.now - self._spaced_at[is_slow]
+            assert distance_ms >= INTERVAL_MS, "a look-up without news came early"
+            self._spaced_at[is_slow] = self.now
 
     def _check_wakes(self) -> None:
         """Once all calls have ended, nobody waits beside a partition that is known to be ready.

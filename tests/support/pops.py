@@ -132,8 +132,7 @@ class OpenBoard(PopBoard):
         for pool in pools:
             pool.is_urgent = True
             self.state.want_look_up(pool)
-        look_up = self._look_ups.begin(0)
-        assert look_up is not None
+        (look_up,) = self._look_ups.begin(0)
         return look_up
 
     def free(

@@ -81,7 +81,7 @@ class PopBoard:
     def has_news(self) -> bool:
         """Return whether a turn has something to do."""
         state = self._state
-        return bool(state.dirty or state.dry or state.dry_alone)
+        return bool(state.dirty or state.dry or state.dry_slow or state.dry_alone)
 
     @property
     def ready_count(self) -> int:

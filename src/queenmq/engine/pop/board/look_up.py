@@ -12,7 +12,7 @@ partitions there are.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator
 from typing import Any, NamedTuple, Protocol
 
 from queenmq.engine.pop.board.pool import Pool
@@ -83,8 +83,8 @@ class Listener(Protocol):
     def note_learnt(self, pool: Pool, due_at_ms: float | None) -> None:
         """Note that the pool has learnt something, and perhaps when its next message is due."""
 
-    def put_first(self, pools: Iterable[Pool]) -> None:
-        """Put these pools first in the next look-up, because time ran out before them."""
+    def put_first(self, pools: Collection[Pool]) -> None:
+        """Time ran out before these pools. They come first in the next look-up."""
 
 
 class LookUp:
@@ -110,7 +110,7 @@ class LookUp:
         self.members = frozenset(pools)
         self._listener = listener
         self._metrics = metrics
-        self._tick = tick
+        self.tick = tick
         self._page = page
         self._is_checking = is_checking
         self.began_at_ms = now_ms
@@ -226,7 +226,7 @@ class LookUp:
                 unreached[pool] = None
             elif page.is_filled:
                 done.add(pool)
-                pool.learn_page(page, tick=self._tick)
+                pool.learn_page(page, tick=self.tick)
                 self._learnt(pool, page.next_due_ms, reply)
                 took_ms = reply.now_ms - reply.asked_at_ms
                 self._metrics.note_look_up(1, len(page.partition_ids), took_ms=took_ms)
@@ -251,7 +251,7 @@ class LookUp:
                 unreached.append(pool)
                 continue
             is_cut = not result.is_complete and len(result.partition_ids) >= self._page
-            pool.learn(result, held, tick=self._tick, doubts=doubts, is_cut=is_cut)
+            pool.learn(result, held, tick=self.tick, doubts=doubts, is_cut=is_cut)
             if ask.horizon is None:
                 pool.full_at_ms = reply.asked_at_ms
             self._learnt(pool, result.next_due_ms, reply)
@@ -263,7 +263,7 @@ class LookUp:
         self._note_answered(pool, reply)
         self._listener.rest(pool)
 
-    def _put_first(self, pools: Iterable[Pool]) -> None:
+    def _put_first(self, pools: Collection[Pool]) -> None:
         for pool in pools:
             del self.unanswered[pool]
         self._listener.put_first(pools)

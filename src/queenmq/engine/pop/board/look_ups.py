@@ -6,19 +6,20 @@ that there is nothing. News does not wait for the distance, because what it anno
 
 A look-up that takes too long is cancelled. Its pops go on waiting, and its pools are looked up
 again later, in smaller groups and with more time each: a place that is slow to search holds up few
-others, and is found out about all the same.
+others, and is found out about all the same. Such pools are looked up in a lane of their own, beside
+the look-ups of all others. No pool is in two look-ups at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Collection, Iterator
 
 from queenmq.engine.pop.board.actions import Action
 from queenmq.engine.pop.board.limits import BoardLimits
 from queenmq.engine.pop.board.look_up import PATIENCE, LookUp
 from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.board.state import BoardState
+from queenmq.engine.pop.board.wanted import Wanted
 from queenmq.engine.pop.machine import PopEvent
 from queenmq.errors import CallTimedOut, QueenError, StorageFault, StorageRejected
 
@@ -32,25 +33,83 @@ _SLOWNESS_MAX = 4
 _GIVE_UP_MS = 30_000
 
 
-class LookUps:
-    """Starts one look-up at a time and handles its end."""
+class _Lane:
+    """One look-up at a time, and the pools that wait for the next."""
 
-    def __init__(self, state: BoardState, limits: BoardLimits) -> None:
-        self._state = state
-        self._limits = limits
-        self._current: LookUp | None = None
+    def __init__(self, wanted: Wanted, interval_ms: float) -> None:
+        self.wanted = wanted
+        self._interval_ms = interval_ms
+        self.current: LookUp | None = None
         #: When the next look-up without news may begin, and that for a pop that may not wait.
         self._next_at_ms = 0.0
         self._soon_at_ms = 0.0
 
-    def begin(self, now_ms: float) -> LookUp | None:
-        """Begin the next look-up, if one is needed and none is on its way."""
-        if self._current is not None or not (pools := self._take(now_ms)):
+    def next_at_ms(self) -> float | None:
+        """Return when the next look-up may begin, if one waits for nothing but that."""
+        if not self.wanted or self.current is not None:
             return None
+        return self._soon_at_ms if self.wanted.is_impatient else self._next_at_ms
+
+    def may_begin(self, now_ms: float) -> bool:
+        wanted = self.wanted
+        if not wanted or self.current is not None:
+            return False
+        if now_ms >= self._next_at_ms:
+            return True
+        if not self._cannot_wait(now_ms):
+            return False
+        wanted.refresh()
+        return self._cannot_wait(now_ms)
+
+    def _cannot_wait(self, now_ms: float) -> bool:
+        wanted = self.wanted
+        return wanted.is_urgent or (wanted.is_impatient and now_ms >= self._soon_at_ms)
+
+    def take(self, most: int, now_ms: float) -> list[Pool]:
+        """Take the pools of the next look-up."""
+        is_early = now_ms < self._next_at_ms
+        pools = self.wanted.take(most, is_early=is_early)
+        self._soon_at_ms = now_ms + min(self._interval_ms, _IMPATIENT_MS)
+        if not (is_early and self.wanted):
+            # Urgent ones do not put off others that found no room beside them.
+            self._next_at_ms = now_ms + self._interval_ms
+        return pools
+
+
+class LookUps:
+    """Begins look-ups, one at a time in each lane, and takes their ends in."""
+
+    def __init__(self, state: BoardState, limits: BoardLimits) -> None:
+        self._state = state
+        self._limits = limits
+        interval_ms = limits.look_up_interval_ms
+        self._lanes = (_Lane(state.dry, interval_ms), _Lane(state.dry_slow, interval_ms))
+
+    def begin(self, now_ms: float) -> list[LookUp]:
+        """Begin the look-ups that are needed and may begin now."""
+        if self._state.dry_alone:
+            return self._begin_alone(now_ms)
+        begun = []
+        for lane in self._lanes:
+            if lane.may_begin(now_ms):
+                lane.current = self._begin(self._take(lane, now_ms), now_ms)
+                begun.append(lane.current)
+        return begun
+
+    def _begin_alone(self, now_ms: float) -> list[LookUp]:
+        """Look one pool up by itself. It may want a look-up in either lane, so it needs both."""
+        if any(lane.current is not None for lane in self._lanes):
+            return []
+        look_up = self._begin([self._state.dry_alone.pop(0)], now_ms)
+        for lane in self._lanes:
+            lane.current = look_up
+        return [look_up]
+
+    def _begin(self, pools: list[Pool], now_ms: float) -> LookUp:
         self._state.tick += 1
         for pool in pools:
             pool.is_urgent = False
-        self._current = LookUp(
+        return LookUp(
             pools,
             self,
             self._state.metrics,
@@ -60,56 +119,34 @@ class LookUps:
             limit_ms=self._limits.look_up_limit_ms * PATIENCE ** pools[0].slowness,
             now_ms=now_ms,
         )
-        return self._current
+
+    def _take(self, lane: _Lane, now_ms: float) -> list[Pool]:
+        slowness = max(pool.slowness for pool in lane.wanted)
+        return lane.take(max(1, self._limits.look_up_pools_max // _SMALLER**slowness), now_ms)
+
+    def _find(self, pool: Pool) -> LookUp | None:
+        """Return the look-up that is to find out about the pool."""
+        for lane in self._lanes:
+            if lane.current is not None and pool in lane.current.unanswered:
+                return lane.current
+        return None
 
     def next_at_ms(self) -> float | None:
         """Return when the next look-up may begin, if one waits for nothing but that."""
-        if not self._state.dry or self._current is not None:
-            return None
-        return self._soon_at_ms if self._state.is_dry_impatient else self._next_at_ms
-
-    def _take(self, now_ms: float) -> list[Pool]:
-        """Take the pools that asked first; before their time, those that cannot wait come first."""
-        state = self._state
-        if state.dry_alone:
-            return [state.dry_alone.pop(0)]
-        if not state.dry or not self._may_begin(now_ms):
-            return []
-        is_early = now_ms < self._next_at_ms
-        wanted = sorted(state.dry, key=lambda pool: is_early and not pool.cannot_wait())
-        slowness = wanted[0].slowness
-        room = max(1, self._limits.look_up_pools_max // _SMALLER**slowness)
-        pools = list(islice((pool for pool in wanted if pool.slowness == slowness), room))
-        for pool in pools:
-            del state.dry[pool]
-        state.is_dry_urgent = any(pool.is_look_up_urgent() for pool in state.dry)
-        state.is_dry_impatient = any(pool.impatient for pool in state.dry)
-        interval_ms = self._limits.look_up_interval_ms
-        self._soon_at_ms = now_ms + min(interval_ms, _IMPATIENT_MS)
-        if not (is_early and state.dry):
-            # Urgent ones do not put off others that found no room beside them.
-            self._next_at_ms = now_ms + interval_ms
-        return pools
-
-    def _may_begin(self, now_ms: float) -> bool:
-        state = self._state
-        return (
-            now_ms >= self._next_at_ms
-            or state.is_dry_urgent
-            or (state.is_dry_impatient and now_ms >= self._soon_at_ms)
-        )
+        times = [lane.next_at_ms() for lane in self._lanes]
+        return min((one for one in times if one is not None), default=None)
 
     def cover(self, pool: Pool) -> bool:
-        """Return whether the running look-up began after the newest pop of this pool arrived."""
-        current = self._current
-        return (
-            current is not None and pool in current.members and pool.newest_tick < self._state.tick
-        )
+        """Return whether a look-up on its way began after the newest pop of this pool came."""
+        current = self._find(pool)
+        return current is not None and pool.newest_tick < current.tick
 
     def end(self, look_up: LookUp, now_ms: float) -> None:
         """Note that all questions are answered."""
         look_up.end(now_ms)
-        self._current = None
+        for lane in self._lanes:
+            if lane.current is look_up:
+                lane.current = None
 
     def fail(self, look_up: LookUp, error: QueenError, now_ms: float) -> list[Action]:
         """Handle a failed question."""
@@ -133,6 +170,8 @@ class LookUps:
             pool.slowness = min(pool.slowness + 1, _SLOWNESS_MAX)
             # What it was to find out is still unknown.
             pool.is_woken = pool.is_urgent = True
+            self._state.dry.pop(pool, None)
+            self._state.dry_slow.pop(pool, None)
             self._state.schedule.delay(pool, now_ms)
         actions: list[Action] = []
         for pool in self._state.pools:
@@ -161,7 +200,15 @@ class LookUps:
     def rest(self, pool: Pool) -> None:
         """Note that a look-up found nothing for the pool. It waits for its next poll."""
         self._state.schedule.back_off(pool)
-        self._state.dirty[pool] = None
+        self._note_news(pool)
+
+    def _note_news(self, pool: Pool) -> None:
+        state = self._state
+        state.dirty[pool] = None
+        if not pool.slowness and pool in state.dry_slow:
+            # It is quick again, and in one lane only.
+            del state.dry_slow[pool]
+            state.dry.want(pool)
 
     def note_learnt(self, pool: Pool, due_at_ms: float | None) -> None:
         """Note that a look-up has updated the pool."""
@@ -171,11 +218,11 @@ class LookUps:
             self._state.schedule.back_off(pool)
         # Where something was found there may be more.
         pool.is_urgent |= bool(pool.ready) or pool.after is not None
-        self._state.dirty[pool] = None
+        self._note_news(pool)
 
-    def put_first(self, pools: Iterable[Pool]) -> None:
+    def put_first(self, pools: Collection[Pool]) -> None:
         """Put these pools first, because a look-up ran out of time before them."""
-        first = dict.fromkeys(pools)
-        for pool in first:
-            pool.is_urgent = self._state.is_dry_urgent = True
-        self._state.dry = {**first, **self._state.dry}
+        for pool in pools:
+            pool.is_urgent = True
+        self._state.dry.put_first(pool for pool in pools if not pool.slowness)
+        self._state.dry_slow.put_first(pool for pool in pools if pool.slowness)

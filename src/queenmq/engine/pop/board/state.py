@@ -9,6 +9,7 @@ from queenmq.engine.pop.board.actions import Action, Answer
 from queenmq.engine.pop.board.poll_schedule import PollSchedule
 from queenmq.engine.pop.board.pool import Pool
 from queenmq.engine.pop.board.pool_index import PoolIndex
+from queenmq.engine.pop.board.wanted import Wanted
 from queenmq.engine.pop.intention import Intention, PopAnswer
 from queenmq.engine.pop.machine import PopEvent
 from queenmq.engine.pop.metrics import PopMetrics
@@ -39,11 +40,10 @@ class BoardState:
         #: Pools with news: a waiter or a partition was added, or a call for them has ended.
         self.dirty: dict[Pool, None] = {}
         #: Pools that need a look-up, and those that need one of their own.
-        self.dry: dict[Pool, None] = {}
+        self.dry = Wanted()
         self.dry_alone: list[Pool] = []
-        #: Whether one of them is urgent, and whether a pop that may not wait is in one.
-        self.is_dry_urgent = False
-        self.is_dry_impatient = False
+        #: Those whose look-ups have taken too long: they are looked up apart.
+        self.dry_slow = Wanted()
         #: Pools of which a due time has become known.
         self.due: dict[Pool, None] = {}
         #: Pools whose partitions are all in calls: the end of any call is news for them.
@@ -61,8 +61,8 @@ class BoardState:
         return self.is_paused or consumer_group in self.paused_groups
 
     def drop_paused(self) -> None:
-        """Forget the news of paused groups. A resumed group is looked up again."""
-        for pools in (self.dirty, self.dry):
+        """Forget the news of paused groups; a group that goes on is looked up anew."""
+        for pools in (self.dirty, self.dry, self.dry_slow):
             for pool in [one for one in pools if one.consumer_group in self.paused_groups]:
                 del pools[pool]
         self.dry_alone = [
@@ -106,9 +106,7 @@ class BoardState:
         slow.
         """
         if not pool.is_backing_off:
-            self.dry[pool] = None
-            self.is_dry_urgent |= pool.is_look_up_urgent()
-            self.is_dry_impatient |= pool.impatient > 0
+            (self.dry_slow if pool.slowness else self.dry).want(pool)
 
     def free(self, partition_id: UUID, key: PartitionKey, consumer_group: str) -> None:
         """Offer a partition to all pools of a group that could serve it."""

@@ -41,8 +41,7 @@ class Turns:
             free_slots -= 1
         if self._state.dirty:
             actions += self._resolve_idle_pools(now_ms)
-        if look_up := self._look_ups.begin(now_ms):
-            actions.append(StartLookUp(look_up))
+        actions += [StartLookUp(look_up) for look_up in self._look_ups.begin(now_ms)]
         actions += self._wake_up_call(now_ms)
         return actions
 
