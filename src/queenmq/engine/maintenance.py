@@ -48,6 +48,8 @@ class Maintenance:
         self._serving = asyncio.Event()
         self._serving.set()
         self._is_stopping = False
+        #: Switched by this broker so far.
+        self._switched = 0
 
     @property
     def is_pop(self) -> bool:
@@ -55,7 +57,10 @@ class Maintenance:
 
     async def refresh(self) -> None:
         """Learn what was switched elsewhere."""
-        state = await self._store.read_state()
+        seen, state = self._switched, await self._read()
+        while seen != self._switched:
+            # What this broker switched during the read may be missing in its result.
+            seen, state = self._switched, await self._read()
         self._apply(PUSH_SWITCH, state.get(PUSH_SWITCH) is True)
         self._apply(POP_SWITCH, state.get(POP_SWITCH) is True)
         self._apply_groups(
@@ -66,7 +71,8 @@ class Maintenance:
 
     async def switch(self, name: str, value: bool) -> None:
         """Switch for all brokers. This one obeys at once, others when they look next."""
-        await self._store.write_state(name, value)
+        await self._write(name, value)
+        self._switched += 1
         self._apply(name, value)
 
     async def pause_group(self, consumer_group: str, is_paused: bool) -> None:
@@ -79,8 +85,11 @@ class Maintenance:
         if is_paused:
             await self._store.write_state(_GROUP_SWITCH + consumer_group, True)
         else:
-            await self._store.remove_state(_GROUP_SWITCH + consumer_group)
-        self._apply_groups(known | {consumer_group} if is_paused else known - {consumer_group})
+            await self._remove(_GROUP_SWITCH + consumer_group)
+        self._switched += 1
+        # Others may have been switched meanwhile.
+        paused = self.paused_groups - {consumer_group}
+        self._apply_groups(paused | {consumer_group} if is_paused else paused)
 
     async def wait_for_pops(self, timeout_s: float) -> bool:
         """Wait until pops are served again. Return whether they are."""
