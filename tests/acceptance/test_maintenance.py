@@ -382,3 +382,28 @@ async def test_a_keyed_push_is_kept_and_stored_once(
         assert (await wire.call("POST", "/api/v1/push", direct)).body == stored.body
     count = await database.fetchval("SELECT count(*) FROM queen.messages")
     assert count == len(items) + 1
+
+
+async def test_a_keyed_push_that_was_refused_before_is_not_lost_when_it_is_kept(
+    broker: BrokerProcess, database: asyncpg.Connection
+) -> None:
+    queue = unique()
+    items = [{"queue": queue, "payload": n} for n in range(5)]
+    parts = {"items": items[1:3], "idempotencyKey": unique("key")}
+    whole = {"items": items[3:], "idempotencyKey": unique("key")}
+    async with wires([broker.url]) as (wire,):
+        await wire.call("POST", "/api/v1/configure", {"queue": queue, "options": {"maxSize": 2}})
+        await wire.call("POST", "/api/v1/push", {"items": items[:1]})
+        refused = [await wire.call("POST", "/api/v1/push", one) for one in (parts, whole)]
+        told = [[one["status"] for one in answer.body] for answer in refused]
+        assert told == [["queued", "failed"], ["failed", "failed"]]
+        await switch(wire, on=True)
+        for one in (parts, whole):
+            kept = await wire.call("POST", "/api/v1/push", one)
+            assert [item["status"] for item in kept.body] == ["buffered"] * 2
+        await switch(wire, on=False)
+        await wait_until_shown(wire, bufferedMessages=0)
+        aside = (await wire.call("GET", "/api/v1/operations/aside")).body
+    rows = await database.fetch("SELECT payload::text FROM queen.messages ORDER BY seq")
+    assert [row[0] for row in rows] == ["0", "1", "3", "4"]
+    assert "found no room" in str(aside), aside

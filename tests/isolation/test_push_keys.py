@@ -8,7 +8,15 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.isolation.sessions import Connect, Item, ensure, push_arguments, seqs, start_blocked
+from tests.isolation.sessions import (
+    Connect,
+    Item,
+    configure,
+    ensure,
+    push_arguments,
+    seqs,
+    start_blocked,
+)
 from tests.support.broker import unique
 
 _DIGEST = UUID(int=5)
@@ -115,3 +123,36 @@ async def test_a_queued_push_is_remembered_with_its_operation(
     found = await known(database, key)
     assert (found["outcomes"], found["positions"]) == ("s", [1])
     assert [str(one) for one in found["message_ids"]] == row["message_ids"]
+
+
+async def test_only_a_request_that_found_no_room_at_all_is_not_remembered(
+    database: asyncpg.Connection,
+) -> None:
+    queue = unique()
+    await configure(database, queue, max_size=2)
+    (place,) = await ensure(database, queue)
+    stored, partly, full, twin = uuid4(), uuid4(), uuid4(), uuid4()
+    row = await push_keyed(
+        database,
+        [
+            ([Item(place, 1)], stored),
+            ([Item(place, 2), Item(place, 3)], partly),
+            ([Item(place, 4)], None),
+            ([Item(place, 5), Item(place, 6)], full),
+        ],
+    )
+    assert row["outcomes"] == "qqffff"
+    assert (await known(database, partly))["outcomes"] == "qf"
+    assert await known(database, full) is None
+    assert (await push_keyed(database, [([Item(place, 5)], full)]))["outcomes"] == "f"
+    # One that was stored while there was room is known, though a copy finds none.
+    for key in (stored, partly):
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await push_keyed(database, [([Item(place, 7)], full), ([Item(place, 1)], key)])
+        assert caught.value.sqlstate == "QN014"
+    await database.execute("UPDATE queen.queues SET max_size = 3 WHERE name = $1", queue)
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await push_keyed(database, [([Item(place, 8)], twin), ([Item(place, 8)], twin)])
+    assert caught.value.sqlstate == "QN014"
+    assert (await push_keyed(database, [([Item(place, 5)], full)]))["outcomes"] == "q"
+    assert await seqs(database, place) == [1, 2, 3]

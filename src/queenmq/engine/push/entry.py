@@ -76,14 +76,23 @@ class PushEntry:
                 self.row.note(self.items.keys, error)
             self.future.set_exception(error)
 
-    def fail_reused(self) -> None:
-        """Refuse a request whose key was used for another request."""
-        text = (
-            "the idempotency key of this push was used for a request with another body; "
-            "use a new key for each request"
-        )
-        # A push that was accepted before is set aside, where an operator sees it.
+    def fail_reused(self, found: KnownPush, digest: UUID) -> bool:
+        """Refuse a request whose key stands for something else; return whether it does."""
+        if found.digest != digest:
+            text = (
+                "the idempotency key of this push was used for a request with another body; "
+                "use a new key for each request"
+            )
+        elif self.row is not None and ItemOutcome.FULL in (found.outcomes or ()):
+            text = (
+                "some messages of this push found no room when it was sent before under its"
+                " idempotency key, and the others were stored; push the missing ones again"
+            )
+        else:
+            return False
+        # What was accepted before is set aside, where an operator sees it.
         self.fail(KeyReused(text) if self.row is None else StorageRejected(text, public=text))
+        return True
 
     def still_held(self, key: UUID) -> PartitionBusy:
         held = next(ref.key for ref in self.refs if ref.partition_id == key)
@@ -161,10 +170,8 @@ def answer_known(entries: Sequence[PushEntry], known: Iterable[KnownPush]) -> li
         found = None if key is None else by_key.get(key.key)
         if key is None or found is None or (key.origin and found.origin == key.origin):
             left.append(entry)
-        elif found.digest == key.digest:
+        elif not entry.fail_reused(found, key.digest):
             entry.answer(_repeat_outcome(entry, key.key, found))
-        else:
-            entry.fail_reused()
     return left
 
 
