@@ -326,12 +326,21 @@ def test_a_cycle_that_pushes_needs_the_verb(caller: Caller, streams: Streams) ->
     assert refused.status_code == 403 and "push" in refused.json()["error"]
 
 
-def test_an_idempotency_key_of_one_tenant_does_not_stop_the_other(caller: Caller) -> None:
+@pytest.mark.parametrize("has_subject", [True, False])
+def test_an_idempotency_key_of_one_tenant_does_not_stop_the_other(
+    caller: Caller, has_subject: bool
+) -> None:
+    key = unique("order")
     for name in ("a", "b"):
+        subject = name if has_subject else None
+        tenant = caller(token=signed(role="admin", queen_queues=[f"{name}.*"], sub=subject))
         items = [{"queue": f"{name}.keys", "payload": name}]
-        body = {"operations": [{"type": "push", "items": items}], "idempotencyKey": "order-1"}
-        answer = _tenant(caller, name).post("/api/v1/transaction", json=body)
+        body = {"operations": [{"type": "push", "items": items}], "idempotencyKey": key}
+        answer = tenant.post("/api/v1/transaction", json=body)
         assert answer.json()["success"], answer.text
+        answer = tenant.post("/api/v1/push", json={"items": items, "idempotencyKey": key})
+        assert answer.status_code == 201, answer.text
+        assert answer.json()[0]["status"] == "queued"
 
 
 def test_verbs_limit_what_a_token_does_with_its_queues(caller: Caller) -> None:

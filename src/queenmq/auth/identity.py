@@ -80,6 +80,15 @@ class Identity:
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_limited", self.grants.queues is not None)
 
+    @property
+    def key_owner(self) -> str | tuple[str, ...] | None:
+        """Return whom its idempotency keys belong to. Two tenants differ by their queues even where
+        their tokens name no subject.
+        """
+        if self.subject is None and self.grants.queues is not None:
+            return self.grants.queues.texts
+        return self.subject
+
     def revoke(self) -> None:
         """Note the one thing about a caller that can change: requests that wait must not go on."""
         object.__setattr__(self, "is_revoked", True)

@@ -37,13 +37,13 @@ def _check(key: str, length_max: int) -> str:
     return check_name("idempotencyKey", key, length_max=length_max)
 
 
-def request_key(key: str, body: bytes, subject: str | None) -> RequestKey:
+def request_key(key: str, body: bytes, owner: str | tuple[str, ...] | None) -> RequestKey:
     """Return what a push with this key and body is remembered by.
 
-    Keys of two subjects never collide, so no caller can use up the key of another.
+    Keys of two owners never meet, so no caller can use up another one's key.
     """
-    owner = b"push" if subject is None else b"push of " + msgspec.json.encode(subject)
-    return RequestKey(_hashed(owner + b"\0" + key.encode()), _hashed(body))
+    kind = b"push" if owner is None else b"push of " + msgspec.json.encode(owner)
+    return RequestKey(_hashed(kind + b"\0" + key.encode()), _hashed(body))
 
 
 def _hashed(text: bytes) -> UUID:

@@ -16,13 +16,13 @@ def transaction_items(
     acks: Sequence[AckItem],
     required_leases: Sequence[UUID],
     idempotency_key: str | None,
-    subject: str | None = None,
+    owner: str | tuple[str, ...] | None = None,
 ) -> TransactionItems:
     """Return the parts of a transaction with its key.
 
     Without a key of the caller's a transaction that acks is recognised by all it does: a message
     that is delivered again has another lease. One that only pushes may be meant twice. Keys of two
-    subjects never collide, so no caller can use up the key of another.
+    owners never meet, so no caller can use up another one's key.
     """
     digest = _hash(
         b"body",
@@ -35,8 +35,8 @@ def transaction_items(
     )  # fmt: skip
     key = digest if acks else None
     if idempotency_key is not None:
-        owner = b"key" if subject is None else b"key of " + msgspec.json.encode(subject)
-        key = _hash(owner, idempotency_key.encode())
+        kind = b"key" if owner is None else b"key of " + msgspec.json.encode(owner)
+        key = _hash(kind, idempotency_key.encode())
     return TransactionItems(
         pushes, acks, required_leases, digest, key, is_key_derived=idempotency_key is None
     )

@@ -233,7 +233,7 @@ class PushRoute:
             exchange.head, request.idempotency_key, length_max=self._settings.max_name_length
         )
         if key is not None:
-            items.request_key = request_key(key, exchange.body, exchange.identity.subject)
+            items.request_key = request_key(key, exchange.body, exchange.identity.key_owner)
         elif needs_key:
             raise InvalidRequest("idempotencyKey is missing; give each request a key of its own")
         pushed = self._service.submit(items, is_queued=decision is LoadDecision.QUEUE)

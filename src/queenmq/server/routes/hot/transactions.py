@@ -88,7 +88,9 @@ class TransactionRoutes:
     def _run(self, exchange: Exchange, plan: Plan, leases: list[UUID], key: str | None) -> None:
         transaction_id = str(random_uuid())
         try:
-            items = transaction_items(plan.items, plan.acks, leases, key, exchange.identity.subject)
+            items = transaction_items(
+                plan.items, plan.acks, leases, key, exchange.identity.key_owner
+            )
         except TransactionRefused as error:
             _refuse(exchange, transaction_id, error)
             return
