@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 
 from queenmq.clock import unix_ms
 from queenmq.crypto.vault import Vault
+from queenmq.engine.push.naming import name_spooled
 from queenmq.engine.requests import PartitionKey, PartitionRef, PushItems
 from queenmq.ids import uuid7_text
 
@@ -65,16 +66,18 @@ class Sealing:
 
         for key in {key for key, is_wanted in zip(items.keys, wanted, strict=True) if is_wanted}:
             self._vault.check(key.queue)
-        if seed is None and items.request_key is not None:
-            # A repeated request must get the same ids.
-            seed = items.request_key.key
         ids = list(items.transaction_ids or [None] * len(items.keys))
+        names: Sequence[str | None] = ids
+        if seed is None and items.request_key is not None:
+            # A request that is sent again under its key has to get the same ids, whether or not a
+            # copy was encrypted.
+            names = name_spooled(items, items.request_key.key)
         marks = list(items.encrypted or [None] * len(items.keys))
         payloads = list(items.payloads)
         for at, (key, is_wanted) in enumerate(zip(items.keys, wanted, strict=True)):
             if not is_wanted or marks[at]:
                 continue
-            given = ids[at] or (str(uuid5(seed, str(at))) if seed else uuid7_text(unix_ms()))
+            given = names[at] or (str(uuid5(seed, str(at))) if seed else uuid7_text(unix_ms()))
             payloads[at] = self._vault.seal(payloads[at], Place(*key, given))
             ids[at], marks[at] = given, True
         items.transaction_ids, items.encrypted, items.payloads = ids, marks, payloads
