@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -32,6 +33,11 @@ _SAVE_S = 1.0
 _SAVE_TRIES = 60
 #: A copy that has said nothing for so long is not running any more.
 _SILENT = timedelta(seconds=60)
+#: Stands for a password that was not given. Without one the driver would take the broker's own from
+#: PGPASSWORD or ~/.pgpass, and hand it to whatever server the caller names.
+_NO_PASSWORD = "none"  # noqa: S105 - not a secret
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,255}")
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?")
 
 
 class MigrationRoutes:
@@ -154,14 +160,29 @@ def _url_of(target: wire.MigrationTarget) -> str:
     """Return the URL of a target. Raises InvalidRequest for what cannot be one."""
     if not target.host or not target.database or not target.user:
         raise InvalidRequest("host, database and user are required and must not be empty")
-    if not str(target.port).isdecimal() or not 1 <= int(target.port) <= 65_535:
-        raise InvalidRequest(f"port {target.port!r:.50} is not a port; use 1 to 65535")
+    port = str(target.port)
+    if not (port.isascii() and port.isdecimal()) or not 1 <= int(port) <= 65_535:
+        raise InvalidRequest(f"port {port!r:.50} is not a port; use 1 to 65535")
     user, database = quote(target.user, safe=""), quote(target.database, safe="")
-    secret = f":{quote(target.password, safe='')}" if target.password else ""
+    secret = quote(target.password or _NO_PASSWORD, safe="")
+    place, options = f"{_name_of(target.host)}:{port}", {}
     if target.host.startswith("/"):
-        place, host = f":{target.port}", f"?host={quote(target.host, safe='')}"
-    else:
-        name = f"[{target.host}]" if ":" in target.host else quote(target.host, safe="")
-        place, host = f"{name}:{target.port}", ""
-    secure = f"{'&' if host else '?'}sslmode=require" if target.ssl else ""
-    return f"postgresql://{user}{secret}@{place}/{database}{host}{secure}"
+        # A directory with sockets.
+        place, options = "", {"host": target.host, "port": port}
+    if target.ssl:
+        options["sslmode"] = "require"
+    query = f"?{urlencode(options)}" if options else ""
+    return f"postgresql://{user}:{secret}@{place}/{database}{query}"
+
+
+def _name_of(host: str) -> str:
+    """Return a host as URLs have it. Raises InvalidRequest for what would be more than a host."""
+    if host.startswith("/") and "," not in host:
+        return ""
+    if _NAME.fullmatch(host):
+        return host
+    if _IPV6.fullmatch(host):
+        return f"[{host}]"
+    raise InvalidRequest(
+        f"host {host!r:.80} is neither a name nor an address; send one host, and the port as port"
+    )
