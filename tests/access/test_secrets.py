@@ -157,7 +157,9 @@ async def test_nothing_that_a_broker_writes_shows_a_secret(
     assert not planted.shown, planted.shown
 
 
-def test_mistakes_in_settings_and_commands_show_no_secret(planted: Planted, tmp_path: Path) -> None:
+def test_mistakes_in_settings_and_commands_show_no_secret(
+    planted: Planted, tmp_path: Path, database_url: str
+) -> None:
     password, key = planted.plant("password"), planted.plant("key")
     config = tmp_path / "queen.toml"
     number = planted.plant("number", str(secrets.randbits(60)))
@@ -179,6 +181,18 @@ def test_mistakes_in_settings_and_commands_show_no_secret(planted: Planted, tmp_
         (serve, {"QUEEN_AUTH_ENABLED": "true", "QUEEN_JWT_SECRET": key[:20]}),
         (serve, {"QUEEN_AUTH_ENABLED": "true", "QUEEN_JWT_PUBLIC_KEY": f"-----BEGIN {key}"}),
         (serve, {"QUEEN_AUTH_ENABLED": "true", "QUEEN_JWT_JWKS_URL": f"ftp://u:{password}@h/"}),
+        (
+            [*serve, "--database-url", database_url],
+            {
+                "QUEEN_AUTH_ENABLED": "true",
+                "QUEEN_JWT_JWKS_URL": f"http://u:{password}@127.0.0.1/keys",
+            },
+        ),
+        (
+            [*serve, "--database-url", database_url],
+            {"QUEEN_OTLP_ENDPOINT": f"http://u:{password}@127.0.0.1/v1/traces"},
+        ),
+        ([*serve, "--database-url", database_url], {"QUEEN_OTLP_ENDPOINT": f"grpc://{key}@h"}),
         ([*serve, "--config", str(config)], {"CONTENT": f"jwt_secret = {number}"}),
         ([*serve, "--config", str(config)], {"CONTENT": f"encryption_key = [{number}]"}),
         ([*serve, "--config", str(config)], {"CONTENT": f'jwt_secret = "{key}'}),

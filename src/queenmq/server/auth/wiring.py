@@ -155,6 +155,9 @@ def _key_set_url(settings: Settings) -> str | None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         # The value is not shown, because it may contain a password.
         raise SettingsError("jwt_jwks_url is not a URL; use https://host/path")
+    if "@" in parts.netloc:
+        # It would not be sent, and errors of the HTTP library quote it.
+        raise SettingsError("jwt_jwks_url has a user or password, which is never sent; remove it")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         facts = {"event": "jwks_in_clear"}
         logger.warning("jwt_jwks_url is not https: the network can replace the keys.", extra=facts)

@@ -31,9 +31,15 @@ class Spans:
     """Makes spans in given traces, and sends them."""
 
     def __init__(self, endpoint: str, *, ratio: float) -> None:
+        # Not the value in either error: it may hold a password.
         if not endpoint.startswith(("http://", "https://")):
             raise SettingsError(
-                f"otlp_endpoint {endpoint!r} is not the URL of a collector; use http:// or https://"
+                "otlp_endpoint is not the URL of a collector; use http://host:port/path or https://"
+            )
+        if "@" in endpoint.split("/")[2]:
+            # It would not be sent, and errors of the HTTP library quote it.
+            raise SettingsError(
+                "otlp_endpoint has a user or password, which is never sent; remove it"
             )
         try:
             from opentelemetry import trace
