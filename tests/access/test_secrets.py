@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import signal
 import subprocess
@@ -55,6 +56,9 @@ def broker(planted: Planted, database_url: str, tmp_path: Path) -> Iterator[Brok
     leaf = trustme.CA().issue_cert("127.0.0.1")
     leaf.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
     leaf.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    # Brokers are started where dumps are on.
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
     planted.plant("tls key", leaf.private_key_pem.bytes().decode().splitlines()[1])
     process = BrokerProcess(
         ["--log-level", "debug", "--workers", "2"],
@@ -71,6 +75,7 @@ def broker(planted: Planted, database_url: str, tmp_path: Path) -> Iterator[Brok
     try:
         yield process
     finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
         if process.process.poll() is None:
             process.stop()
 
@@ -81,6 +86,8 @@ def look_at_processes(broker: BrokerProcess, planted: Planted) -> None:
     assert len(family) >= 3
     for process in family:
         planted.look("a command line", " ".join(process.cmdline()))
+        # A dump of its memory would have them all.
+        assert process.rlimit(psutil.RLIMIT_CORE)[0] == 0
     family[1].send_signal(signal.SIGABRT)
     wait_until(
         lambda: len(psutil.Process(broker.pid).children()) >= 2,
@@ -141,8 +148,19 @@ async def test_nothing_that_a_broker_writes_shows_a_secret(
         "/health", "/metrics", "/metrics/prometheus", "/openapi.json", "/api/v1/audit",
         "/api/v1/tokens", "/api/v1/system/shared-state", "/api/v1/status", maintenance,
         "/api/v1/analytics/postgres-stats", "/api/v1/analytics/system-metrics", "/api/me",
+        "/api/v1/system/settings", "/api/v1/why", "/api/v1/migration/status",
     ):  # fmt: skip
         assert call("GET", path).status_code == 200, path
+
+    target = {"host": "127.0.0.1", "port": 1, "database": "d", "user": "u"}
+    target["password"] = planted.plant("target's password")
+    for way in ("test-connection", "validate", "start"):
+        call("POST", f"/api/v1/migration/{way}", json=target)
+    wait_until(
+        lambda: call("GET", "/api/v1/migration/status").json()["status"] == "failed",
+        timeout_s=SOON_S,
+        what="the end of the move",
+    )
 
     look_at_processes(broker, planted)
     assert broker.stop() == 0

@@ -19,6 +19,7 @@ import pytest
 import trustme
 
 from queenmq import Queen, SyncQueen, Unreachable
+from queenmq.server.tls.certificates import TlsFiles, make_context
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.waiting import wait_until
 
@@ -213,6 +214,11 @@ def test_what_is_refused_and_what_slow_clients_cost(start_broker: StartBroker, p
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
+def test_clients_cannot_negotiate_anew(pki: Pki) -> None:
+    context = make_context(TlsFiles(str(pki.cert), str(pki.key)))
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
 def test_a_new_certificate_is_served_without_dropping_connections(
     start_broker: StartBroker, pki: Pki, workers: str
 ) -> None:

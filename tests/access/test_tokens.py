@@ -202,6 +202,9 @@ def test_a_login_is_a_cookie_that_needs_the_csrf_header_to_change_anything(calle
     assert token not in cookie and "no-store" in login.headers["cache-control"]
     me = browser.get("/api/me").json()
     assert me["kind"] == "session" and me["csrfToken"] == login.json()["csrfToken"]
+    # Whoever uses the browser next finds none of it in its cache.
+    for path in ("/api/me", "/api/v1/resources/queues", "/api/v1/messages"):
+        assert browser.get(path).headers["cache-control"] == "no-store", path
     configure = {"queue": queue}
     assert browser.post("/api/v1/configure", json=configure).status_code == 403
     # A pop takes messages, although it is a GET.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import socket
 import sys
 import threading
@@ -81,6 +82,7 @@ def serve(
     _warn_of_unknown_variables()
     _name_our_variables()
     _check_exposure(loaded)
+    _forbid_core_dumps()
     try:
         is_well = _run(loaded, settings.find_origins(flags, config=config))
     except StorageUnavailable as error:
@@ -118,6 +120,15 @@ def _check_exposure(loaded: settings.Settings) -> None:
         loaded.port,
         extra={"event": "insecure"},
     )
+
+
+def _forbid_core_dumps() -> None:
+    """Have no process of the broker write its memory to disk when it crashes.
+
+    Keys, tokens and payloads are in it. Workers and the embedded PostgreSQL inherit the limit.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 def _name_our_variables() -> None:

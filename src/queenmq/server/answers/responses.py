@@ -21,5 +21,10 @@ async def read_request(request: Request, wanted: type[T], *, default: T | None =
 
 
 def json_answer(content: Any, status: int = 200) -> Response:
-    """Return a JSON answer."""
-    return Response(wire.encode(content), status_code=status, media_type="application/json")
+    """Return a JSON answer that no browser or proxy keeps: the next user may not see it."""
+    return Response(
+        wire.encode(content),
+        status_code=status,
+        headers={"cache-control": "no-store"},
+        media_type="application/json",
+    )

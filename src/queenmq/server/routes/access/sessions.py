@@ -72,7 +72,6 @@ class SessionRoutes:
         answer = json_answer(_me(identity, csrf_of(secret)))
         seconds = int((expires_at - utc_now()).total_seconds())
         answer.headers["set-cookie"] = self._cookie(request, secret, max(seconds, 0))
-        answer.headers["cache-control"] = "no-store"
         return answer
 
     @route("POST", "/api/logout", wire.LoggedOut)
@@ -91,9 +90,7 @@ class SessionRoutes:
     async def me(self, request: Request) -> Response:
         """Say who the caller is and what they may do."""
         identity = identity_of(request)
-        answer = json_answer(_me(identity, identity.csrf))
-        answer.headers["cache-control"] = "no-store"
-        return answer
+        return json_answer(_me(identity, identity.csrf))
 
     async def _identify(self, request: Request) -> Identity:
         body = await read_request(request, wire.LoginRequest, default=wire.LoginRequest())
