@@ -76,6 +76,16 @@ def _reads(victim: Victim) -> list[str]:
         f"/api/v1/why/{victim.queue}", "/api/v1/operations", "/api/v1/operations?status=pending",
         f"/api/v1/operations?queue={victim.queue}", "/api/v1/operations/stats",
         "/api/v1/analytics/retention", "/api/v1/analytics/pipeline", "/metrics/prometheus",
+        "/api/v1/why", "/api/v1/dlq/errors", f"/api/v1/dlq/errors?queue={victim.queue}",
+        "/api/v1/dlq/errors?consumerGroup=__QUEUE_MODE__", "/api/v1/analytics/archive",
+        "/api/v1/analytics/pipeline/lag", "/api/v1/system/shared-state", "/api/v1/system/settings",
+        f"/api/v1/resources/queues/{victim.queue}/partitions",
+        f"/api/v1/resources/queues/{victim.queue}/partitions/Default",
+        f"/api/v1/resources/partitions?queue={victim.queue}", "/api/v1/resources/partitions",
+        f"/api/v1/consumer-groups/__QUEUE_MODE__/queues/{victim.queue}/seek-preview?toEnd=true",
+        f"/api/v1/messages?queue={victim.queue}&text=secret", "/api/v1/messages?text=secret",
+        "/api/v1/messages?queue=a.mine&text=secret", "/api/v1/messages?transactionId=t0",
+        "/api/v1/migration/status", "/api/v1/operations/aside", "/api/v1/streams",
         "/metrics", "/api/v1/audit", "/api/v1/tokens", f"/api/v1/pop/queue/{victim.queue}",
         "/api/v1/pop?namespace=b", f"/api/v1/pop/queue/{victim.queue}/partition/Default",
         # A name of mine in front must not open a name of theirs behind it.
@@ -93,6 +103,25 @@ def test_no_read_shows_anything_of_the_other_tenant(caller: Caller, theirs: Vict
         if answer.status_code == 200:
             assert theirs.queue not in answer.text, path
         assert theirs.secret not in answer.text, path
+
+
+def test_errors_of_the_other_tenant_do_not_crowd_out_ones_own(caller: Caller) -> None:
+    mine = unique("a.errors")
+    for name, queue, count in (("b", unique("b.errors"), 402), ("a", mine, 1)):
+        owner = _tenant(caller, name)
+        items = [{"queue": queue, "payload": 1}] * count
+        assert owner.post("/api/v1/push", json={"items": items}).status_code == 201
+        popped = owner.get(f"/api/v1/pop/queue/{queue}?batch={count}").json()["messages"]
+        # Each of theirs comes twice, so all of them are ahead of mine.
+        acks = [
+            {**_ids(one), "status": "dlq", "error": f"{name} {number // 2}"}
+            for number, one in enumerate(popped)
+        ]
+        answer = owner.post("/api/v1/ack/batch", json={"acknowledgments": acks})
+        assert all(one["success"] for one in answer.json()), answer.text
+    found = _tenant(caller, "a").get("/api/v1/dlq/errors").json()["errors"]
+    assert ("a 0", 1) in {(one["error"], one["count"]) for one in found if one["queue"] == mine}
+    assert all(one["queue"].startswith("a.") for one in found)
 
 
 def test_the_tenant_itself_sees_all_of_it(caller: Caller, theirs: Victim) -> None:
@@ -172,6 +201,9 @@ def test_changes_by_name_are_refused_and_change_nothing(caller: Caller, theirs: 
         ("DELETE", f"/api/v1/queues/{queue}/clear", None),
         ("POST", f"{group}/seek", {"toEnd": True}),
         ("POST", f"{group}/partitions/Default/seek", {}),
+        ("POST", f"{group}/partitions/Default/release", {}),
+        ("POST", "/api/v1/consumer-groups/__QUEUE_MODE__/pause", {}),
+        ("POST", "/api/v1/consumer-groups/__QUEUE_MODE__/resume", {}),
         ("DELETE", group, None),
         ("DELETE", "/api/v1/consumer-groups/__QUEUE_MODE__", None),
         ("POST", "/api/v1/dlq/retry", {"queue": queue}),

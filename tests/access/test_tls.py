@@ -213,12 +213,12 @@ def test_what_is_refused_and_what_slow_clients_cost(start_broker: StartBroker, p
     assert not [line for line in broker.log if "Traceback" in line or "defect" in line]
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
 def test_clients_cannot_negotiate_anew(pki: Pki) -> None:
     context = make_context(TlsFiles(str(pki.cert), str(pki.key)))
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_new_certificate_is_served_without_dropping_connections(
     start_broker: StartBroker, pki: Pki, workers: str
 ) -> None:

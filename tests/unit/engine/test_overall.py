@@ -11,6 +11,7 @@ from queenmq.engine.diagnosis.overall import (
     Trouble,
     XminHolder,
     find_troubles,
+    select_troubles,
     summarize,
 )
 
@@ -94,3 +95,29 @@ def test_the_summary_is_the_first_trouble_and_a_count() -> None:
     assert summarize([first, first, first], is_complete=True).endswith(
         "There are 2 more to look at."
     )
+
+
+def test_a_limited_caller_is_told_of_its_own_queues_however_many_others_are_late() -> None:
+    late = [LateGroup(f"b.{n}", "g", 1, 1, 100.0) for n in range(50)]
+    facts = WELL._replace(
+        spooled=1,
+        operations_waiting=9,
+        operations_oldest_s=300.0,
+        late_groups=[*late, LateGroup("a.mine", "g", 1, 1, 90.0)],
+        dead_letters=[
+            *(DeadLetters(f"b.{n}", 5, "theirs") for n in range(50)),
+            DeadLetters("a.mine", 1, "mine"),
+        ],
+        xmin_holders=[XminHolder("transaction of process 7 (their job)", 1, 5_000.0)],
+    )
+    troubles = find_troubles(facts)
+    mine = select_troubles(troubles, lambda queue: queue.startswith("a."))
+    assert [(one.code, one.queue) for one in mine] == [
+        ("spool_ahead", None),
+        ("group_late", "a.mine"),
+        ("dead_letters", "a.mine"),
+    ]
+    everything = select_troubles(troubles, None)
+    codes = [one.code for one in everything]
+    assert (codes.count("group_late"), codes.count("dead_letters")) == (20, 10)
+    assert {"operations_waiting", "xmin_held"} < set(codes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from queenmq.engine.diagnosis.findings import Finding
@@ -14,6 +15,10 @@ _XMIN_HELD_S = 600.0
 _XMIN_AGE = 5_000_000
 #: Findings that explain why a group is late. The others are remarks.
 _IDLE = frozenset(("no_backlog", "consumers_waiting", "last_dead_letter", "no_consumer_waiting"))
+#: Troubles that are about all queues together, beyond what /health tells everybody.
+_OF_ALL = frozenset(("operations_waiting", "xmin_held"))
+#: Troubles of queues that one answer has.
+_TOLD_MAX = {"groups": 20, "letters": 10}
 
 
 class CapabilityFacts(NamedTuple):
@@ -92,6 +97,28 @@ def find_troubles(facts: OverallFacts) -> list[Trouble]:
         *_letters(facts.dead_letters),
         *_holders(facts.xmin_holders),
     ]
+
+
+def select_troubles(
+    troubles: Sequence[Trouble], reaches: Callable[[str], bool] | None
+) -> list[Trouble]:
+    """Return what a caller is told; `reaches` is None for one that sees all queues.
+
+    Others hear nothing of queues out of reach, and nothing that counts all queues or names sessions
+    of the database. The bounds come last, so that troubles of others crowd out none.
+    """
+    told: list[Trouble] = []
+    counts: Counter[str] = Counter()
+    for one in troubles:
+        if reaches is not None:
+            is_within = one.code not in _OF_ALL if one.queue is None else reaches(one.queue)
+            if not is_within:
+                continue
+        kind = "letters" if one.code == "dead_letters" else "groups"
+        counts[kind] += one.queue is not None
+        if one.queue is None or counts[kind] <= _TOLD_MAX[kind]:
+            told.append(one)
+    return told
 
 
 def summarize(troubles: Sequence[Trouble], *, is_complete: bool) -> str:

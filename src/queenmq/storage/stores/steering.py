@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -91,11 +92,17 @@ class SteeringStore:
         )
         return ended
 
+    async def list_queues_with_dead_letters(self) -> list[str]:
+        """Return the names of queues that have any."""
+        return [row["name"] for row in await self._fetch("list_queues_with_dead_letters")]
+
     async def summarize_dead_letters(
-        self, queue: str | None, group: str | None
+        self, queues: Sequence[str] | None, group: str | None
     ) -> list[asyncpg.Record]:
-        """Count dead letters by queue, group and error, the most frequent first."""
-        return await self._fetch("summarize_dead_letters", queue, group, _LETTERS_MAX, _ERRORS_MAX)
+        """Count dead letters of these queues, or of all, by queue, group and error. The most
+        frequent come first.
+        """
+        return await self._fetch("summarize_dead_letters", queues, group, _LETTERS_MAX, _ERRORS_MAX)
 
     async def _fetch(self, name: str, *args: object) -> list[asyncpg.Record]:
         return await self._database.fetch(self._sql[name], *args, priority=OperationType.ANALYTICS)

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.auth.identity import Identity
 from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.news import News
 from queenmq.errors import InvalidRequest, NotFound
@@ -157,13 +158,24 @@ class SteeringRoutes:
     async def list_errors(self, request: Request) -> Response:
         """Count dead letters by queue, group and error, the most frequent first."""
         query = parse_query(request.scope["query_string"])
+        queue = check_text("queue", query.get("queue")) or None
         rows = await self._store.summarize_dead_letters(
-            check_text("queue", query.get("queue")) or None,
+            await self._within(identity_of(request), queue),
             check_text("consumerGroup", query.get("consumerGroup")) or None,
         )
-        identity = identity_of(request)
-        errors = [_error(row) for row in rows if is_within(identity, row["queue"])]
-        return json_answer(wire.DeadLetterErrors(errors, bool(rows) and rows[0]["is_cut"]))
+        is_cut = bool(rows) and rows[0]["is_cut"]
+        return json_answer(wire.DeadLetterErrors([_error(row) for row in rows], is_cut))
+
+    async def _within(self, identity: Identity, queue: str | None) -> list[str] | None:
+        """Return which queues a caller asks about, None for all.
+
+        They are chosen before anything is counted: errors of others must neither crowd out the
+        caller's own nor show in whether the list is cut.
+        """
+        if queue is None and not identity.is_limited:
+            return None
+        named = [queue] if queue else await self._store.list_queues_with_dead_letters()
+        return [name for name in named if is_within(identity, name)]
 
     def _name(self, request: Request, part: str) -> str:
         field = "consumerGroup" if part == "group" else part

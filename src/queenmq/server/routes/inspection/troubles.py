@@ -18,12 +18,12 @@ from queenmq.engine.diagnosis.overall import (
     OverallFacts,
     Trouble,
     find_troubles,
+    select_troubles,
     summarize,
 )
 from queenmq.errors import QueenError
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.auth.callers import identity_of
-from queenmq.server.auth.reach import is_within
 from queenmq.server.requests.times import iso
 from queenmq.server.routing.spec import route
 from queenmq.storage.stores.inspection import InspectionStore
@@ -73,9 +73,7 @@ class TroubleRoutes:
                 self._last = await self._look()
             look = self._last
         identity = identity_of(request)
-        within = [
-            one for one in look.troubles if one.queue is None or is_within(identity, one.queue)
-        ]
+        within = select_troubles(look.troubles, identity.reaches if identity.is_limited else None)
         return json_answer(
             wire.OverallDiagnosis(
                 summary=summarize(within, is_complete=look.is_complete),

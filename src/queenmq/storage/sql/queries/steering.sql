@@ -94,15 +94,19 @@ FROM (
     WHERE q.name = $2 AND ($3::text IS NULL OR p.name = $3)
 ) t;
 
+-- name: list_queues_with_dead_letters
+SELECT q.name::text FROM queen.queues q
+WHERE EXISTS (SELECT FROM queen.dead_letter_queue d WHERE d.queue_id = q.id);
+
 -- name: summarize_dead_letters
--- Of the newest $3 dead letters: how many by queue, group and error.
+-- Of the newest $3 dead letters of the queues $1, NULL for all: how many by queue, group and error.
 SELECT x.queue::text, x.consumer_group::text, x.error, count(*) AS letters, min(x.failed_at) AS first_at,
        max(x.failed_at) AS last_at, max(max(x.n)) OVER () = $3 AS is_cut
 FROM (
     SELECT q.name AS queue, d.consumer_group, left(coalesce(d.error_message, ''), 500) AS error, d.failed_at,
            row_number() OVER (ORDER BY d.failed_at DESC) AS n
     FROM queen.dead_letter_queue d JOIN queen.queues q ON q.id = d.queue_id
-    WHERE ($1::text IS NULL OR q.name = $1) AND ($2::text IS NULL OR d.consumer_group = $2)
+    WHERE ($1::text[] IS NULL OR q.name = ANY ($1)) AND ($2::text IS NULL OR d.consumer_group = $2)
     ORDER BY d.failed_at DESC LIMIT $3
 ) x
 GROUP BY x.queue, x.consumer_group, x.error

@@ -11,11 +11,12 @@ from queenmq.storage.sql_files import load_queries
 
 #: A message that is due for longer than this is late.
 _LATE_S = 60.0
-_GROUPS_MAX = 20
+#: More than any answer has: a caller that is limited to some queues gets those of its own.
+_GROUPS_MAX = 1_000
 #: Dead letters count as news for this long; more than so many of a queue are not counted.
 _NEWS_S = 3_600.0
 _LETTERS_MAX = 10_000
-_QUEUES_MAX = 10
+_QUEUES_MAX = 1_000
 
 
 class TroubleStore:
