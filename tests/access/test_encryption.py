@@ -387,3 +387,49 @@ async def test_keys_are_rotated(
     assert {one["data"]["n"] for one in await rotated.dead_letters(clear)} == {0, 1}
     audit = (await rotated.http.get("/api/v1/audit")).json()["entries"]
     assert audit[0]["action"] == "payloads.reencrypt"
+
+
+async def test_a_key_that_queued_pushes_need_is_not_given_up(
+    start_broker: StartBroker,
+    open_api: Callable[[BrokerProcess], Api],
+    database: asyncpg.Connection,
+    database_url: str,
+    tmp_path: Path,
+) -> None:
+    old, new = new_key(), new_key()
+    keys = tmp_path / "keys"
+    keys.write_text(f"{new}\n{old}\n")
+    broker = start_broker(QUEEN_ENCRYPTION_KEY=old)
+    api, queue = open_api(broker), unique()
+    await api.configure(queue, encryptionEnabled=True)
+    await api.push(queue, content(1), transactionId="queued")
+    broker.stop()
+    # Back into the line it would have come from under load.
+    partition, envelope = await database.fetchrow(
+        "DELETE FROM queen.messages WHERE transaction_id = 'queued'"
+        " RETURNING partition_id, payload::text"
+    )
+    await database.execute(
+        "SELECT FROM queen.queue_push(ARRAY[$1::uuid], '{1}', '{queued}', ARRAY[NULL::uuid],"
+        " ARRAY[$2::text], ARRAY[NULL::text], '{t}', '{1}', '{1}', '{f}', 10)",
+        partition,
+        envelope,
+    )
+
+    def reencrypt() -> tuple[int, dict[str, Any], str]:
+        command = [sys.executable, "-m", "queenmq", "db", "reencrypt", "-o", "json"]
+        run = subprocess.run(
+            [*command, "--database-url", database_url],
+            env={**os.environ, "QUEEN_ENCRYPTION_KEY_FILE": str(keys)},
+            capture_output=True,
+            text=True,
+        )
+        return run.returncode, json.loads(run.stdout)[0], run.stderr
+
+    code, row, said = reencrypt()
+    assert code != 0 and "1 queued pushes" in said, said
+    assert (row["encrypted"], row["queued"]) == (0, 1)
+    api = open_api(start_broker(QUEEN_ENCRYPTION_KEY_FILE=str(keys)))
+    assert [one["data"] for one in await pop_until(api, queue, 1)] == [content(1)]
+    code, row, said = reencrypt()
+    assert (code, row["encrypted"], row["queued"]) == (0, 1, 0), said

@@ -16,6 +16,7 @@ from queenmq.errors import QueenError, SettingsError
 _COLUMNS = [
     Column("encrypted", "ENCRYPTED"),
     Column("unreadable", "UNREADABLE"),
+    Column("queued", "QUEUED"),
     Column("keyId", "KEY", is_text=True),
 ]
 
@@ -68,6 +69,7 @@ def reencrypt(
     row = {
         "encrypted": found.encrypted,
         "unreadable": found.unreadable,
+        "queued": found.queued,
         "keyId": vault.current_id,
     }
     out.rows([row], _COLUMNS)
@@ -75,4 +77,9 @@ def reencrypt(
         raise QueenError(
             f"{found.unreadable} payloads cannot be decrypted and stay as they are;"
             f" the first: {found.error}"
+        )
+    if found.queued:
+        raise QueenError(
+            f"{found.queued} queued pushes are not encrypted with the current key yet; see queen"
+            " ops list, and run this again once they are stored, before you remove a key"
         )

@@ -34,6 +34,8 @@ class Reencrypted(NamedTuple):
     encrypted: int
     #: Their key is missing, or they were changed. The first error says which one and why.
     unreadable: int
+    #: Queued pushes under another key, or in clear.
+    queued: int
     error: str | None
 
 
@@ -89,7 +91,9 @@ class _Work:
         self._total = await self._connection.fetchval(self.sql["count_stale"], key, self._queue)
         for what in ("messages", "letters"):
             await self._go_through(what)
-        return Reencrypted(self._encrypted, self._unreadable, self._error)
+        # After the rest: what is stored meanwhile may be behind the place that was read.
+        queued = await self._connection.fetchval(self.sql["count_queued"], key, self._queue)
+        return Reencrypted(self._encrypted, self._unreadable, queued, self._error)
 
     async def _go_through(self, what: str) -> None:
         place: tuple[UUID, int] = _FIRST

@@ -10,6 +10,13 @@ SELECT (SELECT count(*) FROM queen.messages m JOIN queen.queues q ON q.id = m.qu
         WHERE ($2::text IS NULL OR q.name = $2) AND (d.is_encrypted OR q.encryption_enabled)
           AND (NOT d.is_encrypted OR d.payload ->> 'keyId' IS DISTINCT FROM $1));
 
+-- name: count_queued
+-- Queued pushes to encrypted queues that hold no payload of the current key. Their payloads are strings inside JSON, so
+-- only the text tells. They are stored as they are, and can be encrypted anew only then.
+SELECT count(*) FROM queen.operation_queue o JOIN queen.queues q ON q.id = o.queue_id
+WHERE o.status IN ('pending', 'processing', 'failed') AND ($2::text IS NULL OR q.name = $2)
+  AND (q.encryption_enabled OR strpos(o.payload::text, 'authTag') > 0) AND strpos(o.payload::text, $1) = 0;
+
 -- name: list_stale_messages
 -- The next ones after a place, at most so many and 16 MB of them.
 SELECT s.partition_id, s.seq, s.queue, s.partition, s.transaction_id, s.is_encrypted, s.payload
