@@ -209,6 +209,10 @@ def test_what_is_refused_and_what_slow_clients_cost(start_broker: StartBroker, p
         while piece := secure.recv(65536):
             rest += piece
         assert b"404" in rest
+    # A client that ends TLS first hears the same from the broker.
+    with connected(broker, context) as secure:
+        assert b"200 OK" in ask(secure)
+        secure.unwrap()
     assert broker.stop() == 0
     assert not [line for line in broker.log if "Traceback" in line or "defect" in line]
 

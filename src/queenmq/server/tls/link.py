@@ -87,8 +87,9 @@ class TlsLink(asyncio.Transport, asyncio.Protocol):
         while not self._is_done:
             data = self._tls.read(_RECORD_BYTES)
             if not data:
-                # The client has said that it is done, which is how clients leave.
-                self._end()
+                # The client has said that it is done, which is how clients leave. It hears the
+                # same from us, and so knows that nobody else has cut the connection.
+                self.close()
                 return
             self._connection.data_received(data)
 
