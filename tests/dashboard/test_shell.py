@@ -63,6 +63,27 @@ def test_a_hostile_name_is_text(watched: Watched, run: Callable[..., Any]) -> No
     page.wait_for_url("**search=**")
 
 
+def test_a_name_of_dots_leads_nowhere_else(watched: Watched) -> None:
+    page = watched.open("#/queues")
+    _heading(page, "Queues")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "seek" in request.url else None)
+    said = page.evaluate(
+        """async () => {
+            const main = document.querySelector("script[type=module]").src;
+            const { path, send } = await import(main.replace("main.js", "lib/api.js"));
+            const said = [];
+            for (const name of ["..", "."]) {
+                const where = path`/api/v1/consumer-groups/g/queues/q/partitions/${name}/seek`;
+                said.push(await send("POST", where, { toEnd: true }).catch((error) => error.kind));
+            }
+            return said;
+        }"""
+    )
+    # As a browser reads the path, it would be the seek of the whole queue.
+    assert (said, asked) == (["refused", "refused"], [])
+
+
 def test_the_theme_is_kept(watched: Watched) -> None:
     page = watched.open()
     page.get_by_role("button", name="dark theme").click()

@@ -65,6 +65,7 @@ export function send(method, where, body, options = {}) {
  * @returns {Promise<T>}
  */
 async function request(method, url, body, { signal, statuses = [], isExact = false, isText = false }) {
+  refuseDots(url);
   /** @type {Record<string, string>} */
   const headers = { accept: isText ? "text/plain" : "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
@@ -97,6 +98,16 @@ async function request(method, url, body, { signal, statuses = [], isExact = fal
   const error = await errorOf(response);
   if (error.kind === "login") session.end();
   throw error;
+}
+
+/**
+ * Refuse a name that would change the path. A browser takes `..` for the folder above, however it is encoded: the seek
+ * of a partition of that name would become one of its whole queue.
+ * @param {string} url
+ */
+function refuseDots(url) {
+  const name = url.replace(/\?.*/s, "").split("/").find((part) => part === "." || part === "..");
+  if (name) throw new ApiError(`A browser cannot ask for the name "${name}". Use the queen command for it.`, { kind: "refused" });
 }
 
 /** Learn who we are; a 401 makes the shell show the login. */
