@@ -57,10 +57,10 @@ class Maintenance:
 
     async def refresh(self) -> None:
         """Learn what was switched elsewhere."""
-        seen, state = self._switched, await self._read()
+        seen, state = self._switched, await self._store.read_state()
         while seen != self._switched:
             # What this broker switched during the read may be missing in its result.
-            seen, state = self._switched, await self._read()
+            seen, state = self._switched, await self._store.read_state()
         self._apply(PUSH_SWITCH, state.get(PUSH_SWITCH) is True)
         self._apply(POP_SWITCH, state.get(POP_SWITCH) is True)
         self._apply_groups(
@@ -71,7 +71,7 @@ class Maintenance:
 
     async def switch(self, name: str, value: bool) -> None:
         """Switch for all brokers. This one obeys at once, others when they look next."""
-        await self._write(name, value)
+        await self._store.write_state(name, value)
         self._switched += 1
         self._apply(name, value)
 
@@ -85,7 +85,7 @@ class Maintenance:
         if is_paused:
             await self._store.write_state(_GROUP_SWITCH + consumer_group, True)
         else:
-            await self._remove(_GROUP_SWITCH + consumer_group)
+            await self._store.remove_state(_GROUP_SWITCH + consumer_group)
         self._switched += 1
         # Others may have been switched meanwhile.
         paused = self.paused_groups - {consumer_group}

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from queenmq.engine.maintenance import POP_SWITCH, Maintenance
+from queenmq.engine.news import News
 
 
 class _Switches:
@@ -15,27 +16,24 @@ class _Switches:
         self.rows: dict[str, Any] = {}
         self.gate = asyncio.Event()
         self.gate.set()
-        #: Told to the pop path, in order.
-        self.told: list[tuple[str, bool]] = []
-        self.maintenance = Maintenance(
-            read=self._read,
-            write=self._write,
-            remove=self._remove,
-            on_push=lambda value: self.told.append(("push", value)),
-            on_pop=lambda value: self.told.append(("pop", value)),
-            on_group=lambda group, value: self.told.append((group, value)),
-        )
+        #: Heard by the pop path, in order.
+        self.heard: list[tuple[str, bool]] = []
+        news = News()
+        news.pushes_buffered.declare(lambda value: self.heard.append(("push", value)))
+        news.pops_paused.declare(lambda value: self.heard.append(("pop", value)))
+        news.group_paused.declare(lambda group, value: self.heard.append((group, value)))
+        self.maintenance = Maintenance(self, news=news)
 
-    async def _read(self) -> dict[str, Any]:
+    async def read_state(self) -> dict[str, Any]:
         rows = dict(self.rows)
         await self.gate.wait()
         return rows
 
-    async def _write(self, name: str, value: Any) -> None:
+    async def write_state(self, name: str, value: Any) -> None:
         self.rows[name] = value
         await asyncio.sleep(0)
 
-    async def _remove(self, name: str) -> None:
+    async def remove_state(self, name: str) -> None:
         self.rows.pop(name, None)
         await asyncio.sleep(0)
 
@@ -48,7 +46,7 @@ async def test_groups_that_are_paused_at_once_are_all_paused() -> None:
     await asyncio.gather(maintenance.pause_group("a", False), maintenance.pause_group("d", True))
     assert maintenance.paused_groups == frozenset("bcd")
     # None was served in between.
-    assert switches.told == [("a", True), ("b", True), ("c", True), ("a", False), ("d", True)]
+    assert switches.heard == [("a", True), ("b", True), ("c", True), ("a", False), ("d", True)]
 
 
 async def test_a_read_that_began_before_a_switch_does_not_undo_it() -> None:
@@ -62,4 +60,4 @@ async def test_a_read_that_began_before_a_switch_does_not_undo_it() -> None:
     switches.gate.set()
     await reading
     assert (maintenance.paused_groups, maintenance.is_pop) == (frozenset("g"), True)
-    assert switches.told == [("g", True), ("pop", True)]
+    assert switches.heard == [("g", True), ("pop", True)]
