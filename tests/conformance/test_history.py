@@ -306,3 +306,73 @@ async def test_pops_of_queues_that_do_not_exist_share_a_row(
     )
     assert [row["queue"] for row in found] == ["", "deleted since", "there"]
     assert found[0]["pop_empty"] == 6
+
+
+async def test_the_lag_of_groups_is_kept_and_served(
+    start_broker: Callable[..., BrokerProcess], store: HistoryStore
+) -> None:
+    api, queue = Api(start_broker().url), unique()
+    await api.push(queue, 1, 2, 3)
+    for group, batch in (("fast", 3), ("slow", 1)):
+        taken = await api.pop(queue, consumerGroup=group, batch=batch, subscriptionMode="all")
+        await api.ack(*taken, group=group)
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    for age in (2, 1):
+        await store.record_groups(now - timedelta(minutes=age), limit=200)
+        await api.push(queue, 4)
+
+    answer = await get(api, "analytics/group-lag", queue=queue)
+    assert answer["bucketMinutes"] == 1
+    lags = [(one["consumerGroup"], one["lag"], one["maxLag"]) for one in answer["series"]]
+    assert lags == [("fast", 0, 0), ("fast", 1, 1), ("slow", 2, 2), ("slow", 3, 3)]
+    assert {one["kind"] for one in answer["series"]} == {"consumer"}
+    assert answer["series"][0]["maxTimeLag"] == 0 < answer["series"][2]["maxTimeLag"]
+
+    (slow,) = {
+        one["consumerGroup"]
+        for one in (await get(api, "analytics/group-lag", limit=1))["series"]
+    }  # fmt: skip
+    assert slow == "slow", "the group with the most before it"
+    only = await get(api, "analytics/group-lag", queue=queue, consumerGroup="fast")
+    assert {one["consumerGroup"] for one in only["series"]} == {"fast"}
+    days = (NOW - timedelta(days=6)).isoformat()
+    wide = await get(api, "analytics/group-lag", queue=queue, **{"from": days})
+    assert wide["bucketMinutes"] == 60
+    assert max(one["maxLag"] for one in wide["series"]) == 3
+    await store.record_groups(now, limit=1)
+    latest = [one for one in (await get(api, "analytics/group-lag"))["series"] if one["lag"] == 4]
+    assert [one["consumerGroup"] for one in latest] == ["slow"], "a minute has a bound"
+    await api.close()
+
+
+async def test_one_broker_looks_at_the_lag_and_rests_after_a_long_look(
+    store: HistoryStore, database: asyncpg.Connection
+) -> None:
+    assert await store.claim_groups(50, rest=30)
+    assert not await store.claim_groups(50, rest=30), "another broker has just looked"
+    state = "UPDATE queen.system_state SET updated_at = now() - interval '1 minute' WHERE name = $1"
+    await database.execute(state, "group_history")
+    assert await store.claim_groups(50, rest=30)
+    await store.note_groups(4_000)
+    await database.execute(state, "group_history")
+    assert not await store.claim_groups(50, rest=30), "four seconds of work are two minutes of rest"
+
+
+async def test_the_lag_of_groups_is_rolled_up_and_forgotten(
+    store: HistoryStore, database: asyncpg.Connection
+) -> None:
+    now = datetime.now(UTC)
+    hour = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
+    row = "INSERT INTO queen.history_groups SELECT 1, $1, 'q', $2, 'consumer', l, l, l"
+    row += " FROM (VALUES ($3::bigint)) x (l)"
+    for number, lag in enumerate((10, 30)):
+        await database.execute(row, hour + timedelta(minutes=number), "g", lag)
+    await database.execute(row, now - timedelta(hours=50), "old", 1)
+    source = Taken(minute(now.replace(second=0, microsecond=0), "q"))
+    history = History(store, source, minutes_keep_s=48 * 3_600, hours_keep_s=90 * 86_400)
+    await history.run_once()
+    rows = await database.fetch("SELECT * FROM queen.history_groups ORDER BY step_minutes, at")
+    assert [(one["consumer_group"], one["step_minutes"], one["lag"]) for one in rows] == [
+        ("g", 1, 10), ("g", 1, 30), ("g", 60, 20),
+    ]  # fmt: skip
+    assert (rows[-1]["lag_max"], rows[-1]["lag_seconds"]) == (30, 30)

@@ -136,9 +136,12 @@ _STATUS = {
     "GET /api/v1/analytics/worker-metrics": _read(Reach.ALL),
     "GET /api/v1/analytics/queue-lag": _read(Reach.QUERY),
     "GET /api/v1/analytics/queue-ops": _read(Reach.QUERY),
+    "GET /api/v1/analytics/group-lag": _read(Reach.QUERY),
     "GET /api/v1/analytics/queue-parked-replicas": _read(Reach.QUERY),
     "GET /api/v1/analytics/postgres-stats": _read(Reach.ALL),
     "GET /api/v1/analytics/pipeline": _read(Reach.ALL),
+    "GET /api/v1/analytics/runs": _read(Reach.ALL),
+    "GET /api/v1/analytics/runs/{run}": _read(Reach.ALL),
     "GET /api/v1/analytics/archive": _read(Reach.ALL),
     "GET /api/v1/analytics/pipeline/{table:name}": _read(Reach.ALL),
 }

@@ -58,6 +58,8 @@ from queenmq.wire.operating.history import CallQueues as CallQueues
 from queenmq.wire.operating.history import CpuGauges as CpuGauges
 from queenmq.wire.operating.history import Gauge as Gauge
 from queenmq.wire.operating.history import GaugePoint as GaugePoint
+from queenmq.wire.operating.history import GroupLag as GroupLag
+from queenmq.wire.operating.history import GroupLagPoint as GroupLagPoint
 from queenmq.wire.operating.history import MemoryGauges as MemoryGauges
 from queenmq.wire.operating.history import ParkedPoint as ParkedPoint
 from queenmq.wire.operating.history import ParkedPops as ParkedPops
@@ -100,6 +102,10 @@ from queenmq.wire.operating.operations import OperationStats as OperationStats
 from queenmq.wire.operating.pipeline import ArchiveCoverage as ArchiveCoverage
 from queenmq.wire.operating.pipeline import ArchivedDay as ArchivedDay
 from queenmq.wire.operating.pipeline import ArchivedQueue as ArchivedQueue
+from queenmq.wire.operating.pipeline import JobRun as JobRun
+from queenmq.wire.operating.pipeline import JobRunDetail as JobRunDetail
+from queenmq.wire.operating.pipeline import JobRunList as JobRunList
+from queenmq.wire.operating.pipeline import JobTable as JobTable
 from queenmq.wire.operating.pipeline import PipelineRun as PipelineRun
 from queenmq.wire.operating.pipeline import PipelineRunList as PipelineRunList
 from queenmq.wire.operating.pipeline import PipelineTable as PipelineTable

@@ -6,7 +6,12 @@ from typing import TypeVar, Unpack
 
 from queenmq import wire
 from queenmq.client.admin.caller import Caller
-from queenmq.client.admin.queries import ParkedQuery, QueueHistoryQuery, WorkerQuery
+from queenmq.client.admin.queries import (
+    GroupHistoryQuery,
+    ParkedQuery,
+    QueueHistoryQuery,
+    WorkerQuery,
+)
 
 T = TypeVar("T")
 
@@ -46,6 +51,14 @@ class HistoryCalls(Caller):
             query: `queue`, `from_`, `to`, `limit`.
         """
         return await self._get(wire.QueueOps, "/api/v1/analytics/queue-ops", query)
+
+    async def get_group_lag(self, **query: Unpack[GroupHistoryQuery]) -> wire.GroupLag:
+        """Show how far consumer groups were behind, by group and step.
+
+        Args:
+            query: `queue`, `consumerGroup`, `from_`, `to`, `limit`.
+        """
+        return await self._get(wire.GroupLag, "/api/v1/analytics/group-lag", query)
 
     async def get_queue_parked_replicas(self, **query: Unpack[ParkedQuery]) -> wire.ParkedPops:
         """Show waiting pops by minute, queue and worker.

@@ -19,6 +19,15 @@ class PageQuery(TypedDict, total=False):
     offset: int | None
 
 
+class JobRunQuery(PageQuery, total=False):
+    """Whose runs.
+
+    job: Only runs of this job.
+    """
+
+    job: str | None
+
+
 class SpanQuery(TypedDict, total=False):
     """Selects a span of time, in ISO 8601.
 
@@ -126,6 +135,17 @@ class QueueHistoryQuery(ParkedQuery, total=False):
     """
 
     limit: int | None
+
+
+class GroupHistoryQuery(QueueHistoryQuery, total=False):
+    """Whose lag, and when.
+
+    queue: Only groups of this queue.
+    consumerGroup: Only this group.
+    limit: Most groups of the answer, those with the most before them first.
+    """
+
+    consumerGroup: str | None
 
 
 class WorkerQuery(SpanQuery, total=False):

@@ -68,6 +68,7 @@ class SyncAdmin(Waiter[Admin]):
     set_pop_maintenance_mode = wait_for_method(Admin.set_pop_maintenance_mode)
     get_system_metrics = wait_for_method(Admin.get_system_metrics)
     get_worker_metrics = wait_for_method(Admin.get_worker_metrics)
+    get_group_lag = wait_for_method(Admin.get_group_lag)
     get_queue_lag = wait_for_method(Admin.get_queue_lag)
     get_queue_ops = wait_for_method(Admin.get_queue_ops)
     get_queue_parked_replicas = wait_for_method(Admin.get_queue_parked_replicas)
@@ -86,3 +87,5 @@ class SyncPipeline(Waiter[Pipeline]):
 
     list_runs = wait_for_method(Pipeline.list_runs)
     get_table = wait_for_method(Pipeline.get_table)
+    list_job_runs = wait_for_method(Pipeline.list_job_runs)
+    get_job_run = wait_for_method(Pipeline.get_job_run)

@@ -90,6 +90,19 @@ def lag_point(row: Row) -> wire.QueueLagPoint:
     )
 
 
+def group_lag_point(row: Row) -> wire.GroupLagPoint:
+    """Return how far one group was behind in one step."""
+    return wire.GroupLagPoint(
+        bucket=iso(row["at"]),
+        queue_name=row["queue"],
+        consumer_group=row["consumer_group"],
+        kind=row["kind"],
+        lag=row["lag"],
+        max_lag=row["lag_max"],
+        max_time_lag=round(row["lag_seconds"], 3),
+    )
+
+
 def worker_point(start: datetime, rows: Sequence[Row], minutes: int) -> wire.WorkerPoint:
     """Return all workers in one step."""
     free = [row["pool_size"] - row["pool_active"] for row in rows]

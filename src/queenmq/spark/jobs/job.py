@@ -30,6 +30,15 @@ class Summary:
     is_ok: bool = True
 
 
+@dataclass(frozen=True)
+class About:
+    """What a run is about: the job, its database, and the options that tell runs apart."""
+
+    job: str
+    url: str
+    options: Mapping[str, Any]
+
+
 class Progress(Protocol):
     """Receives the progress of a job."""
 
@@ -49,6 +58,9 @@ class Job(Protocol):
 
     def plan(self, spark: SparkSession) -> Summary:
         """Return what `run` would do. Reads only."""
+
+    def about(self) -> About:
+        """Return the name of the job, its database and its options."""
 
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Run the job. It may be killed at any point and repeated without duplicates."""

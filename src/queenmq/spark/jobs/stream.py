@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from queenmq.errors import InvalidRequest, QueenError
-from queenmq.spark.jobs.job import Progress, Summary, Table
+from queenmq.spark.jobs.job import About, Progress, Summary, Table
+from queenmq.spark.jobs.runs import recorded
 from queenmq.spark.jobs.stopping import stop_requests
 from queenmq.spark.runtime.failures import first_sentence
 from queenmq.spark.sink.ordering import by_partition
@@ -73,6 +74,11 @@ class StreamJob:
             },
         )
 
+    def about(self) -> About:
+        """Return the name of the job, its database and its options."""
+        return About("stream", self.url, {"stream": self.definition.name, "file": self.file})
+
+    @recorded
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Run it."""
         checkpoint = self._checkpoint(spark)

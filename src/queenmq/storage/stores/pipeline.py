@@ -55,6 +55,15 @@ class PipelineStore:
         rows = await self._rows("find_run", run_id)
         return rows[0] if rows else None
 
+    async def list_job_runs(self, job: str | None, *, limit: int, offset: int) -> list[Row]:
+        """Return runs of one job, or of all, newest first."""
+        return await self._rows("list_job_runs", job, limit, offset)
+
+    async def show_job_run(self, run_id: UUID) -> Row | None:
+        """Return one run with its tables, or None when it is not there."""
+        rows = await self._rows("show_job_run", run_id)
+        return rows[0] if rows else None
+
     async def list_archived(self) -> list[Row]:
         """How far each queue is in each lake, by queue."""
         return await self._rows("list_archived")

@@ -57,6 +57,28 @@ class QueueLagPoint(Answer, kw_only=True):
     bucket_time: str
 
 
+class GroupLagPoint(Answer, kw_only=True):
+    """How far a group was behind on one queue in one step."""
+
+    bucket: str
+    queue_name: str
+    consumer_group: str
+    kind: str
+    #: Messages before the group: on average, and the most at the end of any minute.
+    lag: int
+    max_lag: int
+    #: The highest age of the oldest of them, in seconds.
+    max_time_lag: Number
+
+
+class GroupLag(Answer):
+    """The lag of groups by step, group by group."""
+
+    time_range: TimeRange
+    bucket_minutes: int
+    series: list[GroupLagPoint]
+
+
 class ParkedPoint(Answer):
     """Pops that waited at one worker for one queue when a minute ended."""
 

@@ -43,6 +43,41 @@ class PipelineTable(Answer):
     pagination: Pagination
 
 
+class JobRun(Answer, kw_only=True):
+    """A run of a job on Spark: archive, load, replay, analytics, audit or stream."""
+
+    run: str
+    job: str
+    options: dict[str, Any]
+    started_at: str
+    finished_at: str | None
+    #: running, done, found (done, and something is wrong), failed, or lost (killed).
+    outcome: str
+    figures: dict[str, Any]
+    error: str | None
+
+
+class JobRunList(Answer):
+    """Runs of jobs, newest first."""
+
+    runs: list[JobRun]
+    pagination: Pagination
+
+
+class JobTable(Answer):
+    """The first rows of a table of a run, and how many rows it had."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+    total: int
+
+
+class JobRunDetail(JobRun, kw_only=True):
+    """A run with its tables: queues, checks, findings."""
+
+    tables: dict[str, JobTable]
+
+
 class ArchivedQueue(Answer):
     """How far a queue is in a lake."""
 

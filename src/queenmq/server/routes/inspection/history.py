@@ -13,6 +13,7 @@ from queenmq import wire
 from queenmq.errors import InvalidRequest
 from queenmq.server.answers.history_answers import (
     by_bucket,
+    group_lag_point,
     lag_of,
     lag_point,
     queue_point,
@@ -37,6 +38,8 @@ _SPAN = timedelta(hours=1)
 #: Queues of one answer, unless it asks for more: the busiest.
 _QUEUES = 50
 _QUEUES_MAX = 1_000
+#: Groups of one answer: a minute of the history has no more.
+_GROUPS_MAX = 200
 _ANALYTICS = "/api/v1/analytics/"
 _TIMES: dict[str, Any] = {"from": str, "to": str}
 _OF_WORKERS: dict[str, Any] = {**_TIMES, "hostname": str, "workerId": int}
@@ -116,6 +119,27 @@ class HistoryRoutes:
                 queues=sorted({row["queue"] for row in rows}),
             )
         )
+
+    @route(
+        "GET",
+        _ANALYTICS + "group-lag",
+        wire.GroupLag,
+        query={**_OF_QUEUES, "consumerGroup": str},
+    )
+    async def group_lag(self, request: Request) -> Response:
+        """Return how far consumer groups were behind, group by group."""
+        query = parse_query(request.scope["query_string"])
+        span = parse_span(query, default=_SPAN)
+        minutes = step_minutes(span)
+        rows = await self._store.groups(
+            check_text("queue", query.get("queue")) or None,
+            check_text("consumerGroup", query.get("consumerGroup")) or None,
+            await self._store.cut(*span, bucket_minutes=minutes),
+            bucket_minutes=minutes,
+            limit=min(max(parse_integer(query, "limit", _QUEUES), 1), _GROUPS_MAX),
+        )
+        series = [group_lag_point(row) for row in rows]
+        return json_answer(wire.GroupLag(time_range(span), minutes, series))
 
     @route(
         "GET",

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -36,6 +37,25 @@ class PipelineRoutes:
         page = parse_page(query)
         rows = await self._store.list_runs(limit=page.limit, offset=page.offset)
         return json_answer(wire.PipelineRunList([_run(row) for row in rows], list(TABLES)))
+
+    @route("GET", "/api/v1/analytics/runs", wire.JobRunList, query={"job": str, **PAGE})
+    async def job_runs(self, request: Request) -> Response:
+        """Return runs of all jobs, newest first."""
+        query = parse_query(request.scope["query_string"])
+        page = parse_page(query, default=50, limit_max=_PAGE)
+        job = check_text("job", query.get("job")) or None
+        rows = await self._store.list_job_runs(job, limit=page.limit, offset=page.offset)
+        return json_answer(wire.JobRunList([wire.JobRun(**_job_run(row)) for row in rows], page))
+
+    @route("GET", "/api/v1/analytics/runs/{run}", wire.JobRunDetail)
+    async def job_run(self, request: Request) -> Response:
+        """Return one run with its tables."""
+        run_id = check_uuid("run", request.path_params["run"])
+        row = await self._store.show_job_run(run_id)
+        if row is None:
+            raise NotFound(f"run {run_id} does not exist; GET /api/v1/analytics/runs lists them")
+        tables = msgspec.json.decode(row["tables"], type=dict[str, wire.JobTable])
+        return json_answer(wire.JobRunDetail(**_job_run(row), tables=tables))
 
     @route("GET", "/api/v1/analytics/archive", wire.ArchiveCoverage)
     async def archive(self, request: Request) -> Response:
@@ -109,6 +129,19 @@ def _run(row: Row) -> wire.PipelineRun:
         messages=row["messages"],
         finished_at=iso(row["finished_at"]),
     )
+
+
+def _job_run(row: Row) -> dict[str, Any]:
+    return {
+        "run": row["id"],
+        "job": row["job"],
+        "options": json.loads(row["options"]),
+        "started_at": iso(row["started_at"]),
+        "finished_at": iso_or_none(row["finished_at"]),
+        "outcome": row["outcome"],
+        "figures": json.loads(row["figures"]),
+        "error": row["error"],
+    }
 
 
 def _row(row: Row) -> dict[str, Any]:

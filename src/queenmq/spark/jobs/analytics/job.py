@@ -19,8 +19,9 @@ from queenmq.spark.jobs.analytics.results import (
     write_lake,
 )
 from queenmq.spark.jobs.choice import Choice
-from queenmq.spark.jobs.job import Progress, Summary, Table
+from queenmq.spark.jobs.job import About, Progress, Summary, Table
 from queenmq.spark.jobs.ranges import Range
+from queenmq.spark.jobs.runs import recorded
 from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class Analytics:
             "analytics", figures, {"queues": Table(("queue", "partitions", "ack history"), rows)}
         )
 
+    def about(self) -> About:
+        """Return the name of the job, its database and its options."""
+        return About("analytics", self.choice.url, {**self.choice.options(), **self._about()})
+
+    @recorded
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Read, work out, and put the results where they belong."""
         progress.report("reading the queues", 0, _STAGES)

@@ -21,7 +21,8 @@ from queenmq.errors import Conflict, StorageRejected
 from queenmq.spark.jobs.archive.batches import Batch, next_batch
 from queenmq.spark.jobs.archive.check import Finding, check
 from queenmq.spark.jobs.archive.store import ArchiveStore
-from queenmq.spark.jobs.job import Progress, Summary, Table
+from queenmq.spark.jobs.job import About, Progress, Summary, Table
+from queenmq.spark.jobs.runs import recorded
 from queenmq.spark.jobs.stopping import stop_requests
 from queenmq.spark.lake import compaction, manifest
 from queenmq.spark.lake.layout import Lake
@@ -115,6 +116,12 @@ class ArchiveJob:
         is_thorough = self._options.compact
         return list(compaction.small_files(table.files(), is_thorough=is_thorough))
 
+    def about(self) -> About:
+        """Return the name of the job, its database and its options."""
+        scope = json.loads(self._options.scope.to_json())
+        return About("archive", self._options.url, scope | {"lake": self._options.lake.location})
+
+    @recorded
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Archive all waiting messages, and with an interval go on until a stop is requested."""
         options = self._options

@@ -14,8 +14,9 @@ from queenmq.spark.jobs.analytics.results import write_table
 from queenmq.spark.jobs.audit.findings import Checked, list_findings, overview, to_arrow
 from queenmq.spark.jobs.audit.picture import Ground, Picture, survey
 from queenmq.spark.jobs.choice import Choice
-from queenmq.spark.jobs.job import Progress, Summary, Table
+from queenmq.spark.jobs.job import About, Progress, Summary, Table
 from queenmq.spark.jobs.ranges import Range
+from queenmq.spark.jobs.runs import recorded
 from queenmq.spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ MANIFEST = (
 
 @dataclass(frozen=True)
 class Audit:
-    """One run; see `queenmq.spark.jobs.job.Job`. It changes nothing in the database."""
+    """One run; see `queenmq.spark.jobs.job.Job`. It changes nothing but the list of
+    runs.
+    """
 
     choice: Choice
     lake: str | None = None
@@ -56,6 +59,12 @@ class Audit:
         }
         return Summary("audit", figures)
 
+    def about(self) -> About:
+        """Return the name of the job, its database and its options."""
+        lake = {} if self.lake is None else {"lake": self.lake}
+        return About("audit", self.choice.url, {**self.choice.options(), **lake})
+
+    @recorded
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Run all checks and return the summary."""
         progress.report("reading the database", 0, _STAGES)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from queenmq.spark.jobs.bulk import cut, write
-from queenmq.spark.jobs.job import Progress, Summary, Table
+from queenmq.spark.jobs.job import About, Progress, Summary, Table
 from queenmq.spark.jobs.load.options import LoadOptions
-from queenmq.spark.jobs.load.rows import name_rows, read_rows
+from queenmq.spark.jobs.load.rows import read_rows
+from queenmq.spark.jobs.runs import recorded
 from queenmq.spark.runtime.failures import spark_failures
 from queenmq.spark.sink.options import NAME_BYTES_MAX, NAME_LENGTH_MAX
 
@@ -55,6 +56,11 @@ class Load:
         }
         return Summary("load", figures, _tables(problems, sample))
 
+    def about(self) -> About:
+        """Return the name of the job, its database and its options."""
+        return About("load", self._options.url, self._head())
+
+    @recorded
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Write all batches that were not written before."""
         options = self._options

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from queenmq.errors import InvalidRequest
 from queenmq.spark.jobs.bulk import cut, write
-from queenmq.spark.jobs.job import Progress, Summary, Table
+from queenmq.spark.jobs.job import About, Progress, Summary, Table
 from queenmq.spark.jobs.replay.options import ReplayOptions
+from queenmq.spark.jobs.runs import recorded
 from queenmq.spark.lake.reading import read_messages
 from queenmq.spark.runtime.failures import spark_failures
 from queenmq.spark.sink.options import SEALED_FOR
@@ -59,6 +60,12 @@ class Replay:
         }
         return Summary("replay", self._head() | self._duration(messages), tables)
 
+    def about(self) -> About:
+        """Return the name of the job, its database and its options."""
+        queues = ", ".join(self._options.queues) or "all"
+        return About("replay", self._options.url, {"queues": queues, **self._head()})
+
+    @recorded
     def run(self, spark: SparkSession, progress: Progress) -> Summary:
         """Write all batches that were not written before."""
         options = self._options

@@ -73,6 +73,23 @@ WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2)
   AND num_nonnulls($3::text, $4::timestamptz, $5::timestamptz) >= 0
 ORDER BY queue, up_to_bytes LIMIT $6 OFFSET $7;
 
+-- name: list_job_runs
+-- Of one job, or with NULL of all; newest first. A run without a sign of life for five minutes was killed.
+SELECT r.id::text, r.job::text, r.options::text, r.started_at, r.finished_at,
+       CASE WHEN r.outcome = 'running' AND r.seen_at < now() - interval '5 minutes' THEN 'lost' ELSE r.outcome END
+           AS outcome,
+       r.figures::text, r.error
+FROM queen.pipeline_runs r
+WHERE $1::text IS NULL OR r.job = $1
+ORDER BY r.started_at DESC, r.id LIMIT $2 OFFSET $3;
+
+-- name: show_job_run
+SELECT r.id::text, r.job::text, r.options::text, r.started_at, r.finished_at,
+       CASE WHEN r.outcome = 'running' AND r.seen_at < now() - interval '5 minutes' THEN 'lost' ELSE r.outcome END
+           AS outcome,
+       r.figures::text, r.tables::text, r.error
+FROM queen.pipeline_runs r WHERE r.id = $1;
+
 -- name: list_archived
 -- The oldest message from the position on is the first one that is not in the lake.
 SELECT q.name::text AS queue, a.lake::text AS lake, a.location, a.updated_at, w.created_at AS waiting_since

@@ -69,6 +69,21 @@ class HistoryStore:
         """Roll up the minutes of the last hours."""
         await self._fetch("roll_up_queues", hours)
         await self._fetch("roll_up_workers", hours)
+        await self._fetch("roll_up_groups", hours)
+
+    async def claim_groups(self, pause_s: float, *, rest: float) -> bool:
+        """Return whether it is ours to look at the lag of groups: after the pause, and `rest` times
+        as long as the last look took.
+        """
+        return bool(await self._fetch("claim_groups", pause_s, rest))
+
+    async def record_groups(self, at: datetime, *, limit: int) -> None:
+        """Write the lag of groups as that of a minute."""
+        await self._fetch("record_groups", at, limit)
+
+    async def note_groups(self, took_ms: float) -> None:
+        """Remember how long a look at all groups takes."""
+        await self._fetch("note_groups", took_ms)
 
     async def sweep(self, step_minutes: int, *, older_than_s: int, limit: int) -> int:
         """Remove at most this many old rows of a kind. Return how many."""
@@ -110,6 +125,18 @@ class HistoryStore:
         return await self._fetch(
             "queue_history", names, start, hours_end, minutes_start, end, bucket_minutes
         )
+
+    async def groups(
+        self,
+        queue: str | None,
+        group: str | None,
+        stretch: Stretch,
+        *,
+        bucket_minutes: int,
+        limit: int,
+    ) -> Rows:
+        """Return a row per bucket and group, of the groups with the most before them."""
+        return await self._fetch("group_history", queue, group, *stretch, bucket_minutes, limit)
 
     async def workers(
         self, stretch: Stretch, *, hostname: str | None = None, worker_id: int | None = None

@@ -117,6 +117,45 @@ SET cpu_user = excluded.cpu_user, cpu_system = excluded.cpu_system, rss_bytes = 
     lag_ms = excluded.lag_ms, lag_ms_max = excluded.lag_ms_max, lag_count = excluded.lag_count,
     parked = excluded.parked;
 
+-- name: claim_groups
+-- One broker looks at the lag of groups each time, whichever comes first. $1 seconds after the last look at the
+-- earliest, and $2 times as long as that look took.
+INSERT INTO queen.system_state AS s (name, value) VALUES ('group_history', '{"tookMs": 0}')
+ON CONFLICT (name) DO UPDATE SET updated_at = now()
+WHERE s.updated_at < now() - make_interval(secs => greatest($1, $2 * (s.value ->> 'tookMs')::double precision / 1000))
+RETURNING true;
+
+-- name: record_groups
+-- The groups with the most before them, $2 at most, as rows of the minute $1.
+INSERT INTO queen.history_groups
+SELECT 1, $1, r.queue, r.consumer_group, r.kind, r.lag, r.lag, coalesce(extract(epoch FROM now() - r.oldest_at), 0)
+FROM (
+    SELECT q.name AS queue, l.consumer_group, 'consumer' AS kind, sum(l.offset_lag)::bigint AS lag,
+           min(l.oldest_at) AS oldest_at, max(l.last_consumed_at) AS seen_at
+    FROM queen.group_lags(NULL) l JOIN queen.queues q ON q.id = l.queue_id
+    GROUP BY q.name, l.consumer_group
+    UNION ALL
+    SELECT l.queue_name, l.consumer_group, 'spark', max(l.offset_lag), min(l.oldest_at), max(l.updated_at)
+    FROM queen.stream_lags(NULL) l
+    GROUP BY l.queue_name, l.consumer_group
+) r
+ORDER BY r.lag DESC, r.seen_at DESC NULLS LAST, r.queue, r.consumer_group LIMIT $2
+ON CONFLICT ON CONSTRAINT history_groups_pkey DO UPDATE
+SET lag = excluded.lag, lag_max = excluded.lag_max, lag_seconds = excluded.lag_seconds;
+
+-- name: note_groups
+UPDATE queen.system_state SET value = json_build_object('tookMs', $1::double precision) WHERE name = 'group_history';
+
+-- name: roll_up_groups
+INSERT INTO queen.history_groups
+SELECT 60, date_trunc('hour', h.at), h.queue, h.consumer_group, h.kind, avg(h.lag), max(h.lag_max), max(h.lag_seconds)
+FROM queen.history_groups h
+WHERE h.step_minutes = 1 AND h.at < date_trunc('hour', now())
+  AND h.at >= date_trunc('hour', now()) - make_interval(hours => $1)
+GROUP BY 2, 3, 4, 5
+ON CONFLICT ON CONSTRAINT history_groups_pkey DO UPDATE
+SET lag = excluded.lag, lag_max = excluded.lag_max, lag_seconds = excluded.lag_seconds;
+
 -- name: sweep_history
 WITH writers AS (
     DELETE FROM queen.history_writers w WHERE w.written_at < now() - interval '1 day'
@@ -132,8 +171,14 @@ WITH writers AS (
         SELECT x.ctid FROM queen.history_workers x
         WHERE x.step_minutes = $1 AND x.at < now() - make_interval(secs => $2) LIMIT $3))
     RETURNING 1
+), groups AS (
+    DELETE FROM queen.history_groups h
+    WHERE h.ctid = ANY (ARRAY(
+        SELECT x.ctid FROM queen.history_groups x
+        WHERE x.step_minutes = $1 AND x.at < now() - make_interval(secs => $2) LIMIT $3))
+    RETURNING 1
 )
-SELECT greatest((SELECT count(*) FROM queues), (SELECT count(*) FROM workers));
+SELECT greatest((SELECT count(*) FROM queues), (SELECT count(*) FROM workers), (SELECT count(*) FROM groups));
 
 -- name: history_totals
 SELECT name, value FROM queen.history_totals
@@ -177,6 +222,22 @@ FROM (
 ) h
 LEFT JOIN removals d ON d.at = date_bin(make_interval(mins => $6), h.at, 'epoch') AND d.name = h.queue
 GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- name: group_history
+-- A row per bucket and group: of queue $1 and group $2, each NULL for all; those $8 with the most before them.
+WITH found AS MATERIALIZED (
+    SELECT h.* FROM queen.history_groups h
+    WHERE ($1::text IS NULL OR h.queue = $1) AND ($2::text IS NULL OR h.consumer_group = $2)
+      AND ((h.step_minutes = 60 AND h.at >= $3 AND h.at < $4) OR (h.step_minutes = 1 AND h.at >= $5 AND h.at < $6))
+), chosen AS (
+    SELECT f.queue, f.consumer_group, f.kind FROM found f
+    GROUP BY 1, 2, 3
+    ORDER BY max(f.lag_max) DESC, max(f.at) DESC, 1, 2, 3 LIMIT $8
+)
+SELECT date_bin(make_interval(mins => $7), f.at, 'epoch') AS at, f.queue, f.consumer_group, f.kind,
+       avg(f.lag)::bigint AS lag, max(f.lag_max) AS lag_max, max(f.lag_seconds) AS lag_seconds
+FROM found f JOIN chosen c USING (queue, consumer_group, kind)
+GROUP BY 1, 2, 3, 4 ORDER BY 2, 3, 4, 1;
 
 -- name: queues_of_scope
 SELECT q.name::text FROM queen.queues_in_scope($1, $2, $3) q ORDER BY q.name LIMIT $4;

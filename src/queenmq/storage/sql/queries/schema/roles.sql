@@ -71,7 +71,8 @@ BEGIN
     EXECUTE format('GRANT SELECT ON queen.queues, queen.partitions, queen.partition_lookup, queen.messages,
                     queen.partition_consumers, queen.dead_letter_queue TO %s', v_reader);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON queen.spark_positions TO %s', v_reader);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION queen.mark_position, queen.find_deleted_queues TO %s', v_reader);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION queen.mark_position, queen.find_deleted_queues, queen.start_pipeline_run,
+                    queen.note_pipeline_run TO %s', v_reader);
     -- An operator looks at everything but the hashes of tokens, repairs lookup rows, and creates tokens.
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA queen TO %s', v_admin);
     IF to_regnamespace('queen_streams') IS NOT NULL THEN
