@@ -206,3 +206,17 @@ CREATE SCHEMA bench CREATE TABLE targets (client integer PRIMARY KEY, partition_
 
 -- name: add_ceiling_target
 INSERT INTO bench.targets VALUES ($1, $2, $3);
+
+-- name: fill_history
+-- An hour and a half of history of $1 queues, so that charts are full from the start.
+WITH minutes AS (
+    SELECT date_trunc('minute', now()) - make_interval(mins => n) AS at, n FROM generate_series(1, 90) n
+), queues AS (
+    INSERT INTO queen.history_queues
+    SELECT 1, m.at, 'queue-' || q, 'bench/0/1', 60, 600, 60000, 0, 60, 600, 0, 60, 600, 0, 0, 0, 0, 0, 900, 30, 60, 1
+    FROM minutes m CROSS JOIN generate_series(0, $1 - 1) q
+)
+INSERT INTO queen.history_workers
+SELECT 1, m.at, 'bench', 0, 1, 6632, 10, 2, 9e7, 4e8, 16, 12, 4, 0, 1, 3, 3600, 1200, 12000, 1200, 12000, 1200, 12000,
+       0, 0, 0, 0, 900, 30, 60, 1
+FROM minutes m;

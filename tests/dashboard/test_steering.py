@@ -121,7 +121,7 @@ def test_dead_letters_are_compared_retried_and_purged(
     assert world.fetch(_LETTERS, queue) == 1
     assert world.fetch(_MESSAGES, queue) == 9
     dialog.get_by_role("button", name="Close").last.click()
-    page.get_by_role("button", name="Remove all filters").click()
+    page.get_by_role("button", name="Clear").click()
     assert page.get_by_role("button", name="Purge all").is_disabled()
     page.goto(f"{watched.url}/#/dead-letters?queue={queue}")
     page.get_by_role("button", name="Purge 1 letter").click()

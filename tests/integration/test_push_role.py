@@ -139,8 +139,8 @@ async def test_few_functions_act_for_their_owner_and_none_finds_code_of_others(
         " WHERE pronamespace = 'queen'::regnamespace AND prosecdef"
     )
     found = dict(await database.fetch(query))
-    # A role may push, read as Spark does, say what its jobs did, or store what Spark has staged and shrink
-    # what that took, without more rights.
+    # A role may push, read as Spark does, say what its jobs did, or store what Spark has staged
+    # and shrink what that took, without more rights.
     assert set(found) == {
         "push",
         "mark_position",

@@ -98,6 +98,7 @@ _GROUPS = {
         WRITE, Reach.PATH, MANAGE, "group.seek"
     ),
     f"GET {_GROUP}/queues/{{queue:name}}/seek-preview": _read(Reach.PATH),
+    f"GET {_GROUP}/queues/{{queue:name}}/partitions": _read(Reach.PATH),
     f"POST {_GROUP}/queues/{{queue:name}}/partitions/{{partition:name}}/release": Right(
         WRITE, Reach.PATH, MANAGE, "group.release"
     ),
@@ -120,6 +121,7 @@ _MESSAGES = {
     "GET /api/v1/traces/names": _read(Reach.ALL, POP),
     "GET /api/v1/traces/by-name/{name:name}": _read(Reach.ALL, POP),
     "GET /api/v1/traces/{partition_id}/{transaction_id:name}": _read(Reach.ID, POP),
+    "GET /api/v1/deliveries/{partition_id}/{transaction_id:name}": _read(Reach.ID),
 }
 _STATUS = {
     "POST /api/v1/stats/refresh": Right(ADMIN, Reach.ALL, MANAGE, "stats.refresh"),

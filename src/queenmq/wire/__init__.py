@@ -203,6 +203,7 @@ from queenmq.wire.resources.retention import RetentionPoint as RetentionPoint
 from queenmq.wire.resources.retention import RetentionTotals as RetentionTotals
 from queenmq.wire.resources.steering import DeadLetterError as DeadLetterError
 from queenmq.wire.resources.steering import DeadLetterErrors as DeadLetterErrors
+from queenmq.wire.resources.steering import GroupPartitions as GroupPartitions
 from queenmq.wire.resources.steering import GroupPaused as GroupPaused
 from queenmq.wire.resources.steering import LeaseEnded as LeaseEnded
 from queenmq.wire.resources.steering import PartitionCursor as PartitionCursor
@@ -210,6 +211,8 @@ from queenmq.wire.resources.steering import PartitionDetail as PartitionDetail
 from queenmq.wire.resources.steering import PartitionRow as PartitionRow
 from queenmq.wire.resources.steering import QueuePartitions as QueuePartitions
 from queenmq.wire.resources.steering import SeekPreview as SeekPreview
+from queenmq.wire.resources.traces import MessageDeliveries as MessageDeliveries
+from queenmq.wire.resources.traces import MessageDelivery as MessageDelivery
 from queenmq.wire.resources.traces import NamedTrace as NamedTrace
 from queenmq.wire.resources.traces import NamedTraceList as NamedTraceList
 from queenmq.wire.resources.traces import Trace as Trace

@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from queenmq import wire
 from queenmq.client.admin.caller import Caller
-from queenmq.client.admin.queries import SeekQuery
+from queenmq.client.admin.queries import GroupPartitionQuery, SeekQuery
 from queenmq.client.calls import quote_name
 
 
@@ -52,6 +52,18 @@ class GroupCalls(Caller):
         """
         query = {"deleteMetadata": "true" if delete_metadata else "false"}
         return await self._delete(wire.GroupDeleted, _group_on(group, queue), query)
+
+    async def get_group_partitions(
+        self, group: str, queue: str, **query: Unpack[GroupPartitionQuery]
+    ) -> wire.GroupPartitions:
+        """List the partitions of a group on a queue, a page at a time.
+
+        Args:
+            group: The group.
+            queue: The queue.
+            query: `search`, `sort`, `leased`, `limit`, `offset`.
+        """
+        return await self._get(wire.GroupPartitions, _group_on(group, queue, "/partitions"), query)
 
     async def seek_consumer_group(
         self, group: str, queue: str, options: dict[str, Any] | None = None

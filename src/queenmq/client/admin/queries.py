@@ -70,6 +70,19 @@ class QueuePartitionQuery(PageQuery, total=False):
     blocked: bool | None
 
 
+class GroupPartitionQuery(PageQuery, total=False):
+    """Which partitions of a group, and in which order.
+
+    search: A part of their names.
+    sort: `lag` (most first), `name` or `recent` (last consumed from first).
+    leased: Only partitions under a lease.
+    """
+
+    search: str | None
+    sort: str | None
+    leased: bool | None
+
+
 class SeekQuery(TypedDict, total=False):
     """The target of a seek.
 

@@ -75,3 +75,15 @@ class TraceCalls(Caller):
         """
         path = f"/api/v1/traces/{quote_name(partition_id)}/{quote_name(transaction_id)}"
         return await self._get(wire.TraceList, path)
+
+    async def get_deliveries(
+        self, partition_id: str, transaction_id: str
+    ) -> wire.MessageDeliveries:
+        """Show when groups got and passed a message, where its queue keeps that.
+
+        Args:
+            partition_id: The message's partition.
+            transaction_id: The message's name there.
+        """
+        path = f"/api/v1/deliveries/{quote_name(partition_id)}/{quote_name(transaction_id)}"
+        return await self._get(wire.MessageDeliveries, path)

@@ -8,7 +8,8 @@ import { useEffect, useMemo, useRef, useState, html } from "../lib/ui.js";
 import { Empty } from "./page.js";
 
 /**
- * @typedef {{label: string, values: (number | null)[], color?: number, isDashed?: boolean}} Line `color`: 1 to 6, of the tokens.
+ * @typedef {{label: string, values: (number | null | undefined)[], color?: number, isDashed?: boolean}} Line `color`: 1 to 6, of the tokens. A null
+ *   breaks the line, undefined does not.
  * @typedef {{from: number, to: number}} Span Both in seconds.
  * @typedef {{destroy(): void, setSize(size: {width: number, height: number}): void, setData(data: unknown): void}} Plot
  */
@@ -34,7 +35,7 @@ function resolve(element, name) {
  */
 export function Chart({ title, times, lines, format, span, isWhole = false, empty = "No data in this time range yet." }) {
   const [hovered, setHovered] = useState(/** @type {number | null} */ (null));
-  const hasData = times.length > 1 && lines.some((line) => line.values.some((value) => value !== null));
+  const hasData = times.length > 1 && lines.some((line) => line.values.some((value) => typeof value === "number"));
   const at = hovered ?? times.length - 1;
   return html`<figure class="chart">
     <figcaption class="chart-caption">
@@ -56,7 +57,7 @@ export function Chart({ title, times, lines, format, span, isWhole = false, empt
 
 /** @param {Line} line @param {(value: number | null | undefined) => string} format */
 function summary({ label, values }, format) {
-  const known = values.filter((value) => value !== null);
+  const known = values.filter((value) => typeof value === "number");
   if (known.length === 0) return `${label}: no data.`;
   return `${label}: ${format(known.at(-1))} now, ${format(Math.min(...known))} lowest, ${format(Math.max(...known))} highest.`;
 }

@@ -76,5 +76,8 @@ export function ago(time, nowMs = Date.now()) {
   return seconds > 0 ? `${duration(seconds)} ago` : `in ${duration(-seconds)}`;
 }
 
+/** How much later than another time: "+412 ms". @param {number} atMs @param {number} fromMs */
+export const later = (atMs, fromMs) => `+${duration(Math.max(0, atMs - fromMs) / 1000)}`;
+
 /** Singular or plural with its count: plural(1, "message") is "1 message". @param {number} number @param {string} noun */
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;

@@ -1,7 +1,8 @@
 /**
- * The way of messages through queues, put together from traces and from the messages themselves.
+ * The way of messages through queues, put together from traces, deliveries and the messages themselves.
  */
 import { get, path } from "./api.js";
+import { findDeliveries, keepNote, stepsOfDelivery } from "./deliveries.js";
 import { ApiError } from "./errors.js";
 import { groupLabel } from "./groups.js";
 
@@ -11,9 +12,11 @@ import { groupLabel } from "./groups.js";
  * @typedef {import("./types.js").Trace} Trace
  * @typedef {import("./types.js").TraceList} TraceList
  * @typedef {import("./types.js").MessageDetail} MessageDetail
- * @typedef {"push" | "note" | "fault" | "now"} Kind
+ * @typedef {import("./types.js").MessageDeliveries} MessageDeliveries
+ * @typedef {"push" | "deliver" | "ack" | "note" | "fault"} Kind
  * @typedef {{at: number, kind: Kind, label: string, detail: unknown}} Step `at` in milliseconds.
- * @typedef {{queue: string, partition: string, partitionId: string, transactionId: string, state: string, payload: unknown, steps: Step[]}} Lane
+ * @typedef {{queue: string, partition: string, partitionId: string, transactionId: string, state: string, payload: unknown, steps: Step[],
+ *   unknown: string | null}} Lane `unknown`: what is not known of its deliveries.
  * @typedef {{lanes: Lane[], names: string[], isCut: boolean}} Story
  */
 
@@ -84,8 +87,12 @@ async function storyOf(traces, names, isCut, signal, first) {
   if (first) add(first.partitionId, first.transactionId);
   for (const trace of traces) add(trace.partition_id, trace.transaction_id).traces.set(trace.id, trace);
   const shown = [...messages.values()].slice(0, MESSAGES_MAX);
-  const lanes = await Promise.all(shown.map(async (one) => laneOf(
-    await findMessage(one.partitionId, one.transactionId, signal), one.partitionId, one.transactionId, [...one.traces.values()])));
+  const lanes = await Promise.all(shown.map(async ({ partitionId, transactionId, traces: own }) => {
+    const [message, deliveries] = await Promise.all([
+      findMessage(partitionId, transactionId, signal), findDeliveries(partitionId, transactionId, signal),
+    ]);
+    return laneOf(message, partitionId, transactionId, [...own.values()], deliveries);
+  }));
   lanes.sort((one, other) => (one.steps[0]?.at ?? 0) - (other.steps[0]?.at ?? 0));
   return { lanes, names, isCut: isCut || messages.size > MESSAGES_MAX };
 }
@@ -105,21 +112,26 @@ async function findMessage(partitionId, transactionId, signal) {
  * @param {string} partitionId
  * @param {string} transactionId
  * @param {NamedTrace[]} traces
+ * @param {MessageDeliveries | null} deliveries
  * @returns {Lane}
  */
-export function laneOf(message, partitionId, transactionId, traces) {
-  const steps = traces.map(stepOf);
+export function laneOf(message, partitionId, transactionId, traces, deliveries) {
+  const steps = [...traces.map(stepOf), ...(deliveries?.deliveries ?? []).flatMap(stepsOfDelivery)];
   if (message) {
     const by = message.producerSub ? ` by ${message.producerSub}` : "";
     steps.push({ at: Date.parse(message.createdAt), kind: "push", label: `pushed${by}`, detail: null });
   }
   const named = traces.find((one) => one.queue_name);
+  const queue = message?.queue ?? named?.queue_name ?? "–";
   return {
-    queue: message?.queue ?? named?.queue_name ?? "–", partition: message?.partition ?? named?.partition_name ?? "–",
+    queue, unknown: keepNote(deliveries, queue), partition: message?.partition ?? named?.partition_name ?? "–",
     partitionId, transactionId, state: stateOf(message), payload: message?.payload ?? null,
-    steps: steps.sort((one, other) => one.at - other.at || (one.kind === "push" ? -1 : 1)),
+    steps: steps.sort((one, other) => one.at - other.at || RANKS[one.kind] - RANKS[other.kind]),
   };
 }
+
+/** What comes first of what happened in the same millisecond. @type {Record<Kind, number>} */
+const RANKS = { push: 0, deliver: 1, note: 2, fault: 3, ack: 4 };
 
 /** Where the message is now, over all groups. @param {MessageDetail | null} message */
 function stateOf(message) {

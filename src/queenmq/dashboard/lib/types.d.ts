@@ -364,6 +364,20 @@ export interface GroupDeleted {
   "deletedStreams": number | null;
   "metadataDeleted": boolean;
 }
+export interface GroupLag {
+  "timeRange": TimeRange;
+  "bucketMinutes": number;
+  "series": (GroupLagPoint)[];
+}
+export interface GroupLagPoint {
+  "bucket": string;
+  "queueName": string;
+  "consumerGroup": string;
+  "kind": string;
+  "lag": number;
+  "maxLag": number;
+  "maxTimeLag": number;
+}
 export interface GroupMoved {
   "success": boolean;
   "consumerGroup": string;
@@ -389,6 +403,11 @@ export interface GroupPartition {
   "offsetLag": number;
   "timeLagSeconds": number;
   "leaseActive": boolean;
+}
+export interface GroupPartitions {
+  "partitions": (GroupPartition)[];
+  "total": number;
+  "pagination": Pagination;
 }
 export interface GroupPaused {
   "success": boolean;
@@ -439,6 +458,36 @@ export interface IndexCache {
   "hitRatio": number | null;
   "table": string;
   "index": string;
+}
+export interface JobRun {
+  "run": string;
+  "job": string;
+  "options": Record<string, unknown>;
+  "startedAt": string;
+  "finishedAt": string | null;
+  "outcome": string;
+  "figures": Record<string, unknown>;
+  "error": string | null;
+}
+export interface JobRunDetail {
+  "run": string;
+  "job": string;
+  "options": Record<string, unknown>;
+  "startedAt": string;
+  "finishedAt": string | null;
+  "outcome": string;
+  "figures": Record<string, unknown>;
+  "error": string | null;
+  "tables": Record<string, JobTable>;
+}
+export interface JobRunList {
+  "runs": (JobRun)[];
+  "pagination": Pagination;
+}
+export interface JobTable {
+  "columns": (string)[];
+  "rows": ((unknown)[])[];
+  "total": number;
 }
 export interface KindCounts {
   "push": number;
@@ -548,6 +597,20 @@ export interface MessageDeleted {
   "partitionId": string;
   "transactionId": string;
   "message": string;
+}
+export interface MessageDeliveries {
+  "isKept": boolean;
+  "keptSince": string | null;
+  "isCut": boolean;
+  "deliveries": (MessageDelivery)[];
+}
+export interface MessageDelivery {
+  "consumerGroup": string;
+  "deliveredAt": string | null;
+  "passedAt": string | null;
+  "cause": string;
+  "retries": number;
+  "hasDeadLetter": boolean;
 }
 export interface MessageDetail {
   "id": string;

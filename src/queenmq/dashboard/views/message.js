@@ -3,11 +3,12 @@
  */
 import { Badge, CopyButton, Fact, Time } from "../components/basics.js";
 import { Countdown } from "../components/countdown.js";
-import { Card, Empty, PageHeader, Show } from "../components/page.js";
+import { Card, PageHeader, Show } from "../components/page.js";
 import { Payload } from "../components/payload.js";
 import { DataTable } from "../components/table.js";
 import { get, path } from "../lib/api.js";
-import { count, plural } from "../lib/format.js";
+import { findDeliveries, keepNote, stepsOfDelivery } from "../lib/deliveries.js";
+import { count, later } from "../lib/format.js";
 import { useResource } from "../lib/poll.js";
 import { link } from "../lib/router.js";
 import { html } from "../lib/ui.js";
@@ -19,6 +20,7 @@ import { groupLabel } from "../lib/groups.js";
  * @typedef {import("../lib/types.js").MessageDetail} MessageDetail
  * @typedef {import("../lib/types.js").MessageGroup} MessageGroup
  * @typedef {import("../lib/types.js").Trace} Trace
+ * @typedef {{traces: Trace[], deliveries: import("../lib/types.js").MessageDeliveries | null}} Past
  */
 
 export const view = {
@@ -94,27 +96,51 @@ const GROUP_COLUMNS = [
 
 /** @param {{message: MessageDetail}} props */
 function History({ message }) {
-  /** @type {(signal: AbortSignal) => Promise<{traces: Trace[]}>} */
-  const load = (signal) => get(path`/api/v1/traces/${message.partitionId}/${message.transactionId}`, {}, { signal });
-  const traces = useResource(load, { everyMs: 10_000, inputs: [message.partitionId, message.transactionId] });
-  return html`<${Card} title="History" note="what consumers recorded about it">
-    <${Show} of=${traces} what="traces">${(/** @type {{traces: Trace[]}} */ { traces: list }) => html`
-      <ol class="steps">
-        <li class="step"><span class="step-dot" aria-hidden="true"></span><div><p class="strong">Pushed</p><p class="muted"><${Time} at=${message.createdAt} /></p></div></li>
-        ${list.map((one) => html`<${Step} key=${one.id} trace=${one} />`)}
+  /** @type {(signal: AbortSignal) => Promise<Past>} */
+  const load = async (signal) => {
+    const [{ traces }, deliveries] = await Promise.all([
+      get(path`/api/v1/traces/${message.partitionId}/${message.transactionId}`, {}, { signal }),
+      findDeliveries(message.partitionId, message.transactionId, signal),
+    ]);
+    return { traces, deliveries };
+  };
+  const past = useResource(load, { everyMs: 10_000, inputs: [message.partitionId, message.transactionId] });
+  return html`<${Card} title="History" note="deliveries, acks and what consumers recorded">
+    <${Show} of=${past} what="the history">${(/** @type {Past} */ { traces, deliveries }) => {
+      const note = keepNote(deliveries, message.queue);
+      return html`<ol class="steps">
+        <${Moment} at=${message.createdAt} label="pushed" />
+        ${stepsOf(traces, deliveries, Date.parse(message.createdAt))}
       </ol>
-      ${list.length === 0
-        ? html`<${Empty} title="No traces" icon="traces">Deliveries are not written down one by one. Consumers record what they do with the trace call of a message.</${Empty}>`
-        : html`<p class="muted">${plural(list.length, "trace")}</p>`}`}</${Show}>
+      ${note && html`<p class="muted">${note}</p>`}
+      ${traces.length === 0 && html`<p class="muted">No consumer has recorded a trace. <code>add_trace</code> of the client does that.</p>`}`;
+    }}</${Show}>
   </${Card}>`;
 }
 
-/** @param {{trace: Trace}} props */
-function Step({ trace }) {
+/**
+ * Deliveries and traces by time.
+ * @param {Trace[]} traces
+ * @param {import("../lib/types.js").MessageDeliveries | null} deliveries
+ * @param {number} from When the message was pushed.
+ */
+function stepsOf(traces, deliveries, from) {
+  const noted = traces.map((one) => ({ at: Date.parse(one.created_at), step: html`<${Step} key=${one.id} trace=${one} from=${from} />` }));
+  const known = (deliveries?.deliveries ?? []).flatMap(stepsOfDelivery).map(({ at, label }) => (
+    { at, step: html`<${Moment} key=${`${at} ${label}`} at=${new Date(at).toISOString()} label=${label} from=${from} />` }));
+  return [...known, ...noted].sort((one, other) => one.at - other.at).map(({ step }) => step);
+}
+
+/** @param {{at: string, label: string, from?: number}} props */
+const Moment = ({ at, label, from }) => html`<li class="step"><span class="step-dot" aria-hidden="true"></span><div>
+  <p class="strong">${label[0]?.toUpperCase() + label.slice(1)}</p><p class="muted"><${Time} at=${at} /> ${from && later(Date.parse(at), from)}</p></div></li>`;
+
+/** @param {{trace: Trace, from: number}} props */
+function Step({ trace, from }) {
   return html`<li class="step"><span class="step-dot" aria-hidden="true"></span><div>
     <p><span class="strong">${trace.event_type}</span>${trace.consumer_group && html` by ${groupLabel(trace.consumer_group)}`}
       ${(trace.trace_names ?? []).map((name) => html` <code key=${name}>${name}</code>`)}</p>
-    <p class="muted"><${Time} at=${trace.created_at} /></p>
+    <p class="muted"><${Time} at=${trace.created_at} /> ${later(Date.parse(trace.created_at), from)}</p>
     <details><summary>Data</summary><${Payload} value=${trace.data} label="data of the trace" /></details>
   </div></li>`;
 }

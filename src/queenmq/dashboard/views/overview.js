@@ -191,7 +191,7 @@ function Charts({ data }) {
 const BROKER_COLUMNS = [
   { id: "host", title: "Broker", cell: (row) => html`<span class="strong">${row.hostname}</span> <span class="muted">${row.pid}</span>` },
   { id: "lag", title: "Loop lag", align: "end", cell: (row) => milliseconds(row.avgEventLoopLagMs) },
-  { id: "db", title: "Connections", align: "end", cell: (row) => `${count(row.dbConnections)} in use, ${count(row.freeSlots)} free` },
+  { id: "db", title: "Connections", align: "end", cell: (row) => `${count(row.dbConnections - row.freeSlots)} of ${count(row.dbConnections)} in use` },
   { id: "waiting", title: "Waiting calls", align: "end", isWide: true, cell: (row) => count(row.jobQueueSize) },
   { id: "seen", title: "Seen", align: "end", cell: (row) => html`<${Time} at=${row.lastSeen} relative />` },
 ];

@@ -78,7 +78,7 @@ function Flow({ name, queue, focus }) {
     <${Card} title="Why" note="what each group does right now, and what to do" flush>
       <${Findings} of=${rest} left=${(asked?.length ?? 0) - GROUPS_MAX} focus=${focus} />
     </${Card}>
-    <${QueueCharts} of=${history} />
+    <${QueueCharts} queue=${name} of=${history} />
     <${Card} title="Partitions to look at" note="blocked, waiting and leased ones first" flush><${StuckPartitions} of=${rest} /></${Card}>
   </div>`;
 }

@@ -11,6 +11,7 @@ import { view as messages } from "./messages.js";
 import { view as operations } from "./operations.js";
 import { view as overview } from "./overview.js";
 import { view as partition } from "./partition.js";
+import { view as jobRun } from "./pipeline/job_run.js";
 import { view as pipeline } from "./pipeline/list.js";
 import { view as run } from "./pipeline/run.js";
 import { view as queue } from "./queue.js";
@@ -44,6 +45,6 @@ export const VIEWS = [
   deadLetters, deadLetter,
   operations,
   traces, byName, byMessage,
-  pipeline, run,
+  pipeline, run, jobRun,
   system,
 ];

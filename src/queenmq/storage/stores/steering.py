@@ -64,6 +64,22 @@ class SteeringStore:
         counted = await self._fetch("count_partitions", queue, search, only_blocked, COUNTED_MAX)
         return rows, counted[0][0]
 
+    async def list_group_partitions(
+        self,
+        group: str,
+        queue: str,
+        search: str | None,
+        *,
+        order: str,
+        only_leased: bool,
+        limit: int,
+        offset: int,
+    ) -> list[asyncpg.Record]:
+        """Return a page of the partitions of a group on a queue, each with the number of all."""
+        return await self._fetch(
+            "list_group_partitions", group, queue, search, order, only_leased, limit, offset
+        )
+
     async def preview_seek(
         self, group: str, queue: str, partition: str | None, target: SeekTarget
     ) -> asyncpg.Record:

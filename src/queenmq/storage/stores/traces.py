@@ -16,6 +16,9 @@ from queenmq.storage.sql_files import load_queries
 _MESSAGE_MAX = 10_000
 #: Named traces, newest first, that the list of names is made from.
 NAMES_SCAN_MAX = 50_000
+#: Steps of a queue's history that are searched for those of one message, and those that are given.
+STEPS_SCAN_MAX = 100_000
+_STEPS_MAX = 1_000
 #: A larger payload is left out of a list.
 PAYLOAD_SHOWN_MAX = 64 * 1024
 
@@ -52,6 +55,19 @@ class TraceStore:
             partition_id,
             transaction_id,
             _MESSAGE_MAX,
+            priority=OperationType.ANALYTICS,
+        )
+
+    async def deliveries(self, partition_id: UUID, transaction_id: str) -> list[asyncpg.Record]:
+        """Return when groups got and passed a message, oldest first; one row without a group for
+        a message that none got, and none when there is no such message.
+        """
+        return await self._database.fetch(
+            self._sql["list_deliveries"],
+            partition_id,
+            transaction_id,
+            STEPS_SCAN_MAX,
+            _STEPS_MAX,
             priority=OperationType.ANALYTICS,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from queenmq.wire.resources.groups import GroupPartition
 from queenmq.wire.shape import Answer, Pagination
 
 
@@ -61,6 +62,14 @@ class QueuePartitions(Answer):
     partitions: list[PartitionRow]
     total: int
     is_cut: bool
+    pagination: Pagination
+
+
+class GroupPartitions(Answer):
+    """A page of the partitions of a group on a queue."""
+
+    partitions: list[GroupPartition]
+    total: int
     pagination: Pagination
 
 

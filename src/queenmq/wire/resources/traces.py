@@ -45,6 +45,33 @@ class TraceList(Answer):
     traces: list[Trace]
 
 
+class MessageDelivery(Answer, kw_only=True):
+    """One way of a message through a group."""
+
+    consumer_group: str
+    #: None: that is not known.
+    delivered_at: str | None
+    #: None: a consumer has it under its lease now.
+    passed_at: str | None
+    #: ack, autoAck, poison, removed or seek, as in ackHistory; lease for one that is out now.
+    cause: str
+    #: Failed acks and leases that ran out before.
+    retries: int
+    #: Whether a message of the same step became a dead letter.
+    has_dead_letter: bool
+
+
+class MessageDeliveries(Answer):
+    """When groups got and passed a message, oldest first."""
+
+    #: Whether the queue keeps `ackHistory`, and since when. Without it only leases are known.
+    is_kept: bool
+    kept_since: str | None
+    #: Whether later steps of the queue were not searched.
+    is_cut: bool
+    deliveries: list[MessageDelivery]
+
+
 class NamedTrace(Trace, kw_only=True):
     """A trace with the message that it is about."""
 

@@ -120,14 +120,14 @@ function Filters({ filter }) {
   };
   const field = (/** @type {string} */ label, /** @type {keyof Filter} */ name) => html`<${TextField} label=${label} value=${draft[name]} mono
     onChange=${(/** @type {string} */ value) => setDraft({ ...draft, [name]: value })} />`;
-  return html`<form class="filters" onSubmit=${apply} aria-label="Filters" role="search">
+  return html`<${Card}><form class="filters" onSubmit=${apply} aria-label="Filters" role="search">
     ${field("Queue", "queue")}${field("Group", "consumerGroup")}${field("Partition", "partition")}${field("Error begins with", "error")}
-    <div class="filters-actions">
-      <${Button} type="submit" icon="search">Filter</${Button}>
-      ${isFiltered && html`<${Button} kind="quiet" icon="close" label="Remove all filters"
-        onClick=${() => setQuery({ queue: null, consumerGroup: null, partition: null, error: null, offset: null })} />`}
+    <div class="filters-go">
+      <${Button} kind="primary" type="submit" icon="search">Search</${Button}>
+      <${Button} kind="quiet" disabled=${!isFiltered}
+        onClick=${() => setQuery({ queue: null, consumerGroup: null, partition: null, error: null, offset: null })}>Clear</${Button}>
     </div>
-  </form>`;
+  </form></${Card}>`;
 }
 
 /** @param {{filter: Filter, total: number | null, onDone: () => void}} props */

@@ -2,32 +2,28 @@
  * One consumer group: its state on each queue, lag over time, cursors and leases, and what steers it.
  */
 import { ActionButton } from "../../components/action.js";
-import { Badge, Button, Fact, Time } from "../../components/basics.js";
+import { Button, Fact, Time } from "../../components/basics.js";
 import { Chart } from "../../components/chart.js";
 import { RangePicker } from "../../components/controls.js";
 import { Card, Empty, PageHeader, Show } from "../../components/page.js";
-import { DataTable, parseSort, sorted, sortText } from "../../components/table.js";
+import { DataTable } from "../../components/table.js";
 import { Tabs } from "../../components/tabs.js";
 import { get, path, send } from "../../lib/api.js";
-import { count, duration, milliseconds, plural, short } from "../../lib/format.js";
-import { groupLabel, lagSamples, sampleKey } from "../../lib/groups.js";
+import { count, duration, plural, short } from "../../lib/format.js";
+import { groupLabel, lagKey, lagSteps, useGroupLag } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
-import { go, link, setQuery } from "../../lib/router.js";
-import { may, range, rangeQuery, useValue } from "../../lib/store.js";
+import { go, link } from "../../lib/router.js";
+import { may } from "../../lib/store.js";
 import { useMemo, useState, html } from "../../lib/ui.js";
 import { GroupState, useGroups } from "./list.js";
+import { Partitions } from "./partitions.js";
 import { SeekDialog } from "./seek.js";
 
 /**
  * @typedef {import("../../lib/types.js").ConsumerGroup} ConsumerGroup
- * @typedef {import("../../lib/types.js").GroupPartition} GroupPartition
  * @typedef {import("../../lib/types.js").GroupQueue} GroupQueue
  * @typedef {import("../../lib/types.js").GroupStream} GroupStream
- * @typedef {import("../../lib/types.js").QueueLagPoint} QueueLagPoint
- * @typedef {import("../../components/table.js").Sort} Sort
  */
-
-const PAGE = 50;
 
 export const view = { path: "/groups/:group", title: "Consumer group", under: "/groups", component: Group };
 
@@ -87,7 +83,7 @@ function Steering({ name, isPaused, onDone }) {
 /** @param {{name: string, queue: string, rows: ConsumerGroup[], query: Record<string, string>, onMoved: () => void}} props */
 function OnQueue({ name, queue, rows, query, onMoved }) {
   const [isSeek, setSeek] = useState(false);
-  const detail = useResource((signal) => get(path`/api/v1/consumer-groups/${name}`, {}, { signal }), { everyMs: 5_000, inputs: [name] });
+  const detail = useResource((signal) => get(path`/api/v1/consumer-groups/${name}`, { partitions: false }, { signal }), { everyMs: 10_000, inputs: [name] });
   const consumer = rows.find((one) => one.kind === "consumer");
   const found = /** @type {Record<string, GroupQueue> | null} */ (detail.data)?.[queue];
   const reload = () => {
@@ -96,9 +92,9 @@ function OnQueue({ name, queue, rows, query, onMoved }) {
   };
   return html`
     ${rows.map((row) => html`<${Summary} key=${row.kind} row=${row} onSeek=${row.kind === "consumer" ? () => setSeek(true) : undefined} />`)}
-    <${Charts} name=${name} queue=${queue} />
+    <${Charts} name=${name} queue=${queue} kind=${rows[0]?.kind ?? "consumer"} />
     ${found?.streams && html`<${Streams} of=${{ ...detail, data: found.streams }} />`}
-    ${consumer && html`<${Partitions} name=${name} queue=${queue} query=${query} of=${{ ...detail, data: detail.data && (found?.partitions ?? []) }} onDone=${reload} />`}
+    ${consumer && html`<${Partitions} name=${name} queue=${queue} query=${query} onDone=${reload} />`}
     ${isSeek && html`<${SeekDialog} group=${name} queue=${queue} onClose=${() => setSeek(false)} onMoved=${reload} />`}`;
 }
 
@@ -123,31 +119,28 @@ function Summary({ row, onSeek }) {
   </${Card}>`;
 }
 
-/** @param {{name: string, queue: string}} props */
-function Charts({ name, queue }) {
-  const chosen = useValue(range);
-  const samples = useValue(lagSamples);
-  const waits = useResource((signal) => get("/api/v1/analytics/queue-lag", { ...rangeQuery(), queue }, { signal }), {
-    everyMs: 20_000, inputs: [queue, chosen], keep: true,
-  });
-  const values = samples.lags.get(sampleKey(name, queue)) ?? [];
-  const lag = useMemo(() => ({ times: samples.times, lines: [{ label: "Messages before the group", values, color: 4 }] }), [samples]);
-  const wait = useMemo(() => {
-    const points = [.../** @type {QueueLagPoint[]} */ (waits.data ?? [])].sort((one, other) => (one.bucketTime < other.bucketTime ? -1 : 1));
-    return {
-      times: points.map((point) => Date.parse(point.bucketTime) / 1000),
-      lines: [
-        { label: "Average", values: points.map((point) => point.avgLagMs), color: 1 },
-        { label: "Longest", values: points.map((point) => point.maxLagMs), color: 4 },
-      ],
-    };
-  }, [waits.data]);
-  return html`<div class="charts">
-    <${Card}><${Chart} title="Lag while you watch" format=${short} empty="The line begins with the second look." ...${lag} /></${Card}>
-    <${Card}>
-      <${Chart} title="Wait before delivery, all groups of the queue" format=${milliseconds} empty="Too little was delivered in this time range to draw." ...${wait} />
-    </${Card}>
-  </div>`;
+/** @param {{name: string, queue: string, kind: string}} props */
+function Charts({ name, queue, kind }) {
+  const history = useGroupLag({ queue, consumerGroup: name });
+  const charts = useMemo(() => (history.data ? chartsOf(history.data, lagKey(name, queue, kind)) : []), [history.data, kind]);
+  return html`<${Show} of=${history} what="the lag over time">${() => html`<div class="charts">
+    ${charts.map((chart) => html`<${Card} key=${chart.title}><${Chart} ...${chart} empty="Brokers write the lag down once a minute. The line begins with the second minute." /></${Card}>`)}
+  </div>`}</${Show}>`;
+}
+
+/** @param {import("../../lib/types.js").GroupLag} data @param {string} key */
+function chartsOf(data, key) {
+  const { times, groups } = lagSteps(data);
+  const points = groups.get(key) ?? [];
+  const span = { from: Date.parse(data.timeRange.from) / 1000, to: Date.parse(data.timeRange.to) / 1000 };
+  /** @param {string} label @param {"lag" | "maxLag" | "maxTimeLag"} field @param {number} color */
+  const line = (label, field, color) => ({ label, color, values: points.map((point) => point && point[field]) });
+  // In steps of a minute there is one look in each.
+  const lag = data.bucketMinutes > 1 ? [line("Average", "lag", 1), line("Highest", "maxLag", 4)] : [line("Messages before the group", "lag", 1)];
+  return [
+    { title: "Lag", format: short, isWhole: true, times, span, lines: lag },
+    { title: "Age of the oldest message", format: duration, times, span, lines: [line("Oldest", "maxTimeLag", 4)] },
+  ];
 }
 
 /** @type {import("../../components/table.js").Column<GroupStream>[]} */
@@ -163,52 +156,3 @@ const STREAM_COLUMNS = [
 const Streams = ({ of }) => html`<div class="below"><${Card} title="Spark streams" flush>
   <${DataTable} label="Spark streams" columns=${STREAM_COLUMNS} of=${of} rowKey=${(/** @type {GroupStream} */ row) => row.queryId} />
 </${Card}></div>`;
-
-/**
- * @param {{name: string, queue: string, query: Record<string, string>,
- *   of: import("../../lib/poll.js").Resource<GroupPartition[]>, onDone: () => void}} props
- */
-function Partitions({ name, queue, query, of, onDone }) {
-  const sort = parseSort(query.sort, { by: "lag", isDown: true });
-  const offset = Number(query.offset ?? 0) || 0;
-  const columns = useMemo(() => partitionColumns(name, queue, onDone), [name, queue]);
-  const rows = of.data && sorted(of.data, columns, sort).slice(offset, offset + PAGE);
-  return html`<div class="below"><${Card} title="Cursors and leases" flush>
-    <${DataTable} label="Cursors and leases" columns=${columns} of=${{ ...of, data: rows }} rowKey=${(/** @type {GroupPartition} */ row) => row.partition}
-      sort=${sort} onSort=${(/** @type {Sort} */ next) => setQuery({ sort: sortText(next), offset: null })}
-      empty=${{ title: "No partitions yet", text: "The group has visited none, and none has messages for it." }}
-      page=${{ offset, limit: PAGE, shown: rows?.length ?? 0, total: of.data?.length ?? 0, onPage: (/** @type {number} */ next) => setQuery({ offset: next || null }) }} />
-  </${Card}></div>`;
-}
-
-/** @param {string} name @param {string} queue @param {() => void} onDone @returns {import("../../components/table.js").Column<GroupPartition>[]} */
-function partitionColumns(name, queue, onDone) {
-  return [
-    { id: "partition", title: "Partition", sort: (row) => row.partition, cell: (row) => html`<a class="strong name" href=${link("queues", queue, "partitions", row.partition)}>${row.partition}</a>` },
-    { id: "lease", title: "Lease", sort: (row) => Number(row.leaseActive), cell: (row) => (row.leaseActive ? html`<${Badge} tone="accent">held</${Badge}>` : html`<span class="muted">free</span>`) },
-    { id: "lag", title: "Lag", align: "end", sort: (row) => row.offsetLag, cell: (row) => short(row.offsetLag) },
-    { id: "age", title: "Oldest", align: "end", sort: (row) => row.timeLagSeconds, cell: (row) => (row.offsetLag ? duration(row.timeLagSeconds) : "–") },
-    { id: "consumed", title: "Consumed", align: "end", isWide: true, sort: (row) => row.totalConsumed, cell: (row) => short(row.totalConsumed) },
-    { id: "last", title: "Last", align: "end", isWide: true, sort: (row) => row.lastConsumedAt ?? "", cell: (row) => html`<${Time} at=${row.lastConsumedAt} relative />` },
-    {
-      id: "act", title: "Actions", align: "end",
-      cell: (row) => html`<${Release} name=${name} queue=${queue} row=${row} onDone=${onDone} />`,
-    },
-  ];
-}
-
-/** @param {{name: string, queue: string, row: GroupPartition, onDone: () => void}} props */
-function Release({ name, queue, row, onDone }) {
-  const run = async () => {
-    const { ended } = /** @type {import("../../lib/types.js").LeaseEnded} */ (
-      await send("POST", path`/api/v1/consumer-groups/${name}/queues/${queue}/partitions/${row.partition}/release`));
-    onDone();
-    return ended ? `Released ${row.partition}.` : `There was no lease on ${row.partition} any more.`;
-  };
-  if (!row.leaseActive) return null;
-  return html`<${ActionButton} label="Release" isQuiet role="read-write" name=${`Release ${row.partition}`}
-    title="Release the lease" action="Release" run=${run}>
-    <p>The lease of ${groupLabel(name)} on <code>${row.partition}</code> ends now. Its messages can be had again at once, and acks of the
-      consumer that holds them are refused.</p>
-  </${ActionButton}>`;
-}

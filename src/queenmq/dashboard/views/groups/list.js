@@ -2,20 +2,23 @@
  * All consumer groups, one line per group and queue: consumers and Spark streams side by side.
  */
 import { Badge } from "../../components/basics.js";
+import { RangePicker } from "../../components/controls.js";
 import { Card, PageHeader } from "../../components/page.js";
 import { SearchBox } from "../../components/search.js";
 import { Sparkline } from "../../components/sparkline.js";
 import { DataTable, parseSort, sorted, sortText } from "../../components/table.js";
 import { get } from "../../lib/api.js";
 import { count, duration, short } from "../../lib/format.js";
-import { groupLabel, lagSamples, sampleKey, sampleLag } from "../../lib/groups.js";
+import { groupLabel, lagKey, lagSteps, useGroupLag } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { link, setQuery } from "../../lib/router.js";
-import { useValue } from "../../lib/store.js";
 import { useMemo, html } from "../../lib/ui.js";
 
 /** @typedef {import("../../lib/types.js").ConsumerGroup} ConsumerGroup */
 /** @typedef {ConsumerGroup & {trend: (number | null)[]}} Row */
+
+/** Groups whose lag is drawn: as many as brokers write down. */
+const DRAWN_MAX = 200;
 
 const PAGE = 50;
 const KINDS = [
@@ -53,7 +56,7 @@ const COLUMNS = [
   { id: "queue", title: "Queue", isWide: true, sort: (row) => row.queueName, cell: (row) => html`<a class="name" href=${link("queues", row.queueName)}>${row.queueName}</a>` },
   { id: "state", title: "State", sort: (row) => (row.isPaused ? "Paused" : row.state), cell: (row) => html`<${GroupState} row=${row} />` },
   {
-    id: "trend", title: "Lag while you watch", isWide: true,
+    id: "trend", title: "Lag over time", isWide: true,
     cell: (row) => html`<${Sparkline} values=${row.trend} label=${`Lag of ${groupLabel(row.name)} on ${row.queueName} over time`} />`,
   },
   { id: "lag", title: "Lag", align: "end", sort: (row) => row.totalLag, cell: (row) => html`<span title=${count(row.totalLag)}>${short(row.totalLag)}</span>` },
@@ -72,20 +75,22 @@ function Groups({ query }) {
   const sort = parseSort(query.sort, { by: "lag", isDown: true });
   const offset = Number(query.offset ?? 0) || 0;
   const groups = useGroups();
-  const samples = useValue(lagSamples);
+  const history = useGroupLag({ limit: DRAWN_MAX });
+  const lags = useMemo(() => (history.data ? lagSteps(history.data).groups : new Map()), [history.data]);
   const all = useMemo(() => groups.data && groups.data
     .filter((one) => (!kind || one.kind === kind) && matches(one, search))
-    .map((one) => ({ ...one, trend: samples.lags.get(sampleKey(one.name, one.queueName)) ?? [] })), [groups.data, samples, kind, search]);
+    .map((one) => ({ ...one, trend: trendOf(lags, one) })), [groups.data, lags, kind, search]);
   const rows = all && sorted(all, COLUMNS, sort).slice(offset, offset + PAGE);
   return html`
     <${PageHeader} title="Consumer groups">
+      <${RangePicker} />
       <div class="segments" role="group" aria-label="Kind">${KINDS.map((one) => html`<button key=${one.id} type="button"
         aria-pressed=${one.id === kind} onClick=${() => setQuery({ kind: one.id, offset: null })}>${one.label}</button>`)}</div>
       <${SearchBox} label="Search groups" value=${search} onSearch=${(/** @type {string} */ text) => setQuery({ search: text, offset: null })} />
     </${PageHeader}>
     <${Card} flush>
       <${DataTable} label="Consumer groups" columns=${COLUMNS} of=${{ ...groups, data: rows }}
-        rowKey=${(/** @type {Row} */ row) => sampleKey(row.name, row.queueName) + row.kind}
+        rowKey=${(/** @type {Row} */ row) => lagKey(row.name, row.queueName, row.kind)}
         sort=${sort} onSort=${(/** @type {typeof sort} */ next) => setQuery({ sort: sortText(next), offset: null })}
         empty=${search || kind
           ? { title: "No group matches", text: "Search looks in the names of groups and of their queues." }
@@ -94,13 +99,17 @@ function Groups({ query }) {
     </${Card}>`;
 }
 
-/** All groups, every five seconds; each answer is a sample of their lag. */
+/** All groups, every five seconds. */
 export function useGroups() {
-  return useResource(async (signal) => {
-    const groups = /** @type {ConsumerGroup[]} */ (await get("/api/v1/consumer-groups", {}, { signal }));
-    sampleLag(groups);
-    return groups;
-  }, { everyMs: 5_000 });
+  /** @type {(signal: AbortSignal) => Promise<ConsumerGroup[]>} */
+  const load = (signal) => get("/api/v1/consumer-groups", {}, { signal });
+  return useResource(load, { everyMs: 5_000 });
+}
+
+/** The lag as it was written down, and at the end as it is. @param {Map<string, ({lag: number} | null | undefined)[]>} lags @param {ConsumerGroup} group */
+function trendOf(lags, group) {
+  const points = lags.get(lagKey(group.name, group.queueName, group.kind)) ?? [];
+  return points.length ? [...points.filter((point) => point !== undefined).map((point) => point?.lag ?? null), group.totalLag] : [];
 }
 
 /** @param {ConsumerGroup} group @param {string} search */

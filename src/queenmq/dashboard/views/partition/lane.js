@@ -3,7 +3,7 @@
  */
 import { count, plural } from "../../lib/format.js";
 import { go, link } from "../../lib/router.js";
-import { html } from "../../lib/ui.js";
+import { classes, html } from "../../lib/ui.js";
 import { groupLabel } from "../../lib/groups.js";
 import { cellsOf } from "./window.js";
 
@@ -21,6 +21,8 @@ const TRACK = 34;
 /** Groups that are drawn. The table below the picture has them all. */
 export const GROUPS_DRAWN = 8;
 const NAME_MAX = 17;
+/** Messages from which on the picture takes the width there is; fewer keep their size. */
+const LONG = 24;
 
 /** @param {string} text */
 const clip = (text) => (text.length > NAME_MAX ? `${text.slice(0, NAME_MAX - 1)}…` : text);
@@ -34,7 +36,7 @@ export function Lane({ place, range, messages, focus }) {
   const width = GUTTER + cells.length * CELL + 8;
   const height = TOP + CELL + 14 + groups.length * TRACK;
   return html`<div class="lane-scroll" tabindex="0" role="region" aria-label="Picture of the partition">
-    <svg class="lane" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${describe(place, range)}>
+    <svg class=${classes("lane", cells.length > LONG && "lane-long")} width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${describe(place, range)}>
       <${Minimap} place=${place} range=${range} width=${cells.length * CELL} />
       ${cells.map((cell) => html`<${Message} key=${cell.seq} cell=${cell} x=${GUTTER + (cell.seq - range.low) * CELL} />`)}
       ${groups.map((one, index) => html`<${Track} key=${one.consumerGroup} cursor=${one} range=${range}

@@ -1,7 +1,7 @@
 /**
- * What jobs on Spark do: streams and how far they are, runs of analytics, which days are in a lake, how to audit.
+ * What jobs on Spark do: their runs, streams and how far they are, which days are in a lake, results of analytics, audits.
  */
-import { Badge, CopyButton, Time } from "../../components/basics.js";
+import { Badge, Time } from "../../components/basics.js";
 import { Calendar } from "../../components/calendar.js";
 import { Card, Empty, PageHeader, Show } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
@@ -11,6 +11,7 @@ import { groupLabel } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { link } from "../../lib/router.js";
 import { html } from "../../lib/ui.js";
+import { Command, JobRuns, LastAudit } from "./jobs.js";
 
 /**
  * @typedef {import("../../lib/types.js").ConsumerGroup} ConsumerGroup
@@ -31,10 +32,8 @@ export const view = {
   component: Pipeline,
 };
 
-/** How to start something, to copy. @param {{text: string}} props */
-const Command = ({ text }) => html`<span class="command"><code>${text}</code><${CopyButton} text=${text} what="command" /></span>`;
-
-function Pipeline() {
+/** @param {import("../registry.js").ViewProps} props */
+function Pipeline({ query }) {
   const groups = useResource((signal) => get("/api/v1/consumer-groups", {}, { signal }), { everyMs: EVERY_MS });
   const streams = useResource((signal) => get("/api/v1/streams", {}, { signal }), { everyMs: EVERY_MS });
   const runs = useResource((signal) => get("/api/v1/analytics/pipeline", {}, { signal }), { everyMs: EVERY_MS });
@@ -42,26 +41,23 @@ function Pipeline() {
   const spark = /** @type {ConsumerGroup[] | null} */ (groups.data)?.filter((one) => one.kind === "spark") ?? null;
   return html`
     <${PageHeader} title="Pipeline" note="Streams and jobs that work on the queues." />
-    <${Card} title="Spark streams" flush>
+    <${JobRuns} query=${query} />
+    <div class="below"><${Card} title="Spark streams" flush>
       <${DataTable} label="Spark streams" columns=${SPARK_COLUMNS} of=${{ ...groups, data: spark }} rowKey=${(/** @type {ConsumerGroup} */ row) => `${row.name} ${row.queueName}`}
         empty=${{ title: "No Spark stream has published its position", text: html`A stream with a <code>consumerGroup</code> stands here after its first batch.<${Command} text="queen pipeline stream stream.toml" />` }} />
-    </${Card}>
+    </${Card}></div>
     <div class="below"><${Card} title="Stream queries" flush>
       <${DataTable} label="Stream queries" columns=${QUERY_COLUMNS} of=${{ ...streams, data: /** @type {StreamQueries | null} */ (streams.data)?.streams ?? null }}
         rowKey=${(/** @type {StreamQuery} */ row) => row.id}
         empty=${{ title: "No stream query is registered", text: "A client that runs one, with windows, joins or sums, registers it by name." }} />
     </${Card}></div>
     <${Archive} of=${archive} />
-    <div class="below"><${Card} title="Runs of analytics" flush>
-      <${DataTable} label="Runs of analytics" columns=${RUN_COLUMNS} of=${{ ...runs, data: /** @type {PipelineRunList | null} */ (runs.data)?.runs ?? null }}
+    <div class="below"><${Card} title="Results of analytics" flush>
+      <${DataTable} label="Results of analytics" columns=${RUN_COLUMNS} of=${{ ...runs, data: /** @type {PipelineRunList | null} */ (runs.data)?.runs ?? null }}
         rowKey=${(/** @type {PipelineRun} */ row) => row.run}
         empty=${{ title: "Analytics has not run yet", text: html`A run measures latencies, skew and sizes of queues that keep their <code>ackHistory</code>.<${Command} text="queen pipeline analytics --from 24h --bucket 5m" />` }} />
     </${Card}></div>
-    <div class="below"><${Card} title="Audit">
-      <p>An audit checks every promise against the live tables and a lake. It prints what it finds and ends with exit code 6 if there is
-        anything. With <code>--write</code> its findings are in <code>audit</code> in the lake.</p>
-      <${Command} text="queen pipeline audit --lake ./lake --write" />
-    </${Card}></div>`;
+    <div class="below"><${LastAudit} /></div>`;
 }
 
 /** @type {import("../../components/table.js").Column<ConsumerGroup>[]} */
@@ -71,7 +67,7 @@ const SPARK_COLUMNS = [
   { id: "streams", title: "Streams", align: "end", isWide: true, cell: (row) => count(row.members) },
   { id: "lag", title: "Lag", align: "end", cell: (row) => short(row.totalLag) },
   { id: "age", title: "Oldest", align: "end", cell: (row) => (row.totalLag ? duration(row.maxTimeLag) : "–") },
-  { id: "at", title: "Published", align: "end", cell: (row) => html`<${Time} at=${row.updatedAt} relative />` },
+  { id: "at", title: "Published", align: "end", isWide: true, cell: (row) => html`<${Time} at=${row.updatedAt} relative />` },
 ];
 
 /** @type {import("../../components/table.js").Column<StreamQuery>[]} */

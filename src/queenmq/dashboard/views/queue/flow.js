@@ -6,8 +6,8 @@ import { Chart } from "../../components/chart.js";
 import { Card, Show } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
 import { get } from "../../lib/api.js";
-import { count, duration, milliseconds, rate, short } from "../../lib/format.js";
-import { groupLabel } from "../../lib/groups.js";
+import { bytes, count, duration, milliseconds, rate, short } from "../../lib/format.js";
+import { groupLabel, lagSteps, useGroupLag } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { link } from "../../lib/router.js";
 import { range, rangeQuery, useValue } from "../../lib/store.js";
@@ -64,18 +64,49 @@ function chartsOf(data) {
       lines: [line("Failed acks", "ackFailed", 4), line("Dead letters", "dlqCount", 5), line("Duplicates", "duplicates", 6)],
     },
     { title: "Consumers", format: short, isWhole: true, lines: [line("Parked pops", "parkedCount", 2), line("Empty pops", "popEmpty", 3)] },
+    {
+      title: "Bytes pushed per second", format: bytes,
+      lines: [{ label: "Pushed", color: 1, values: steps.map(({ point }) => (point?.pushBytes ?? 0) / (60 * data.bucketMinutes)) }],
+    },
   ].map((chart) => ({ ...chart, times, span }));
 }
 
-/** @param {{of: import("../../lib/poll.js").Resource<QueueOps>}} props */
-export function QueueCharts({ of }) {
-  return html`<${Show} of=${of} what="the history">${(/** @type {QueueOps} */ data) => html`<${Charts} data=${data} />`}</${Show}>`;
+/** Groups whose lag is drawn, those with the most before them: a chart has six colours. */
+const LINES_MAX = 6;
+
+/** @param {{queue: string, of: import("../../lib/poll.js").Resource<QueueOps>}} props */
+export function QueueCharts({ queue, of }) {
+  return html`<${Show} of=${of} what="the history">${(/** @type {QueueOps} */ data) => html`<${Charts} queue=${queue} data=${data} />`}</${Show}>`;
 }
 
-/** @param {{data: QueueOps}} props */
-function Charts({ data }) {
+/** @param {{queue: string, data: QueueOps}} props */
+function Charts({ queue, data }) {
   const charts = useMemo(() => chartsOf(data), [data]);
-  return html`<div class="charts">${charts.map((chart) => html`<${Card} key=${chart.title}><${Chart} ...${chart} /></${Card}>`)}</div>`;
+  const lag = useGroupLag({ queue, limit: LINES_MAX });
+  const lines = useMemo(() => (lag.data ? lagOf(lag.data) : { times: [], lines: [] }), [lag.data]);
+  const span = { from: Date.parse(data.timeRange.from) / 1000, to: Date.parse(data.timeRange.to) / 1000 };
+  const [first, ...others] = charts;
+  return html`<div class="charts">
+    <${Card}><${Chart} ...${first} /></${Card}>
+    <${Card}><${Show} of=${lag} what="the lag of groups">${() => html`<${Chart} title="Lag by group" format=${short} isWhole span=${span} ...${lines}
+      empty="Brokers write the lag of groups down once a minute." />`}</${Show}></${Card}>
+    ${others.map((chart) => html`<${Card} key=${chart.title}><${Chart} ...${chart} /></${Card}>`)}
+  </div>`;
+}
+
+/** @param {import("../../lib/types.js").GroupLag} data */
+function lagOf(data) {
+  const { times, groups } = lagSteps(data);
+  const lines = [...groups].map(([key, points], index) => ({
+    label: labelOf(key), color: index + 1, values: points.map((point) => point && point.maxLag),
+  }));
+  return { times, lines };
+}
+
+/** @param {string} key Of `lagKey`. */
+function labelOf(key) {
+  const [name, , kind] = /** @type {string[]} */ (JSON.parse(key));
+  return kind === "spark" ? `${groupLabel(name)} (Spark)` : groupLabel(name);
 }
 
 /** @type {import("../../components/table.js").Column<ConsumerGroup>[]} */

@@ -36,18 +36,18 @@ export function Audit({ query }) {
   }, { signal }), { everyMs: 15_000, inputs: [who, action, days, offset], keep: true });
   const rows = /** @type {AuditLog | null} */ (list.data)?.entries ?? null;
   return html`
-    <form class="filters" aria-label="Filters" role="search" onSubmit=${(/** @type {Event} */ event) => {
+    <${Card}><form class="filters" aria-label="Filters" role="search" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
       setQuery({ ...draft, offset: null });
     }}>
       <${TextField} label="Who" value=${draft.who} onChange=${(/** @type {string} */ value) => setDraft({ ...draft, who: value })} />
       <${TextField} label="Action" value=${draft.action} placeholder="queue or queue.delete" onChange=${(/** @type {string} */ value) => setDraft({ ...draft, action: value })} />
       <${SelectField} label="Back" value=${days} options=${DAYS} onChange=${(/** @type {string} */ value) => setQuery({ days: value, offset: null })} />
-      <div class="filters-actions"><${Button} type="submit" icon="search">Filter</${Button}></div>
-    </form>
-    <${Card} flush>
+      <div class="filters-go"><${Button} type="submit" icon="search">Filter</${Button}></div>
+    </form></${Card}>
+    <div class="below"><${Card} flush>
       <${DataTable} label="Audit log" columns=${COLUMNS} of=${{ ...list, data: rows }} rowKey=${(/** @type {AuditEntry} */ row) => String(row.id)}
         empty=${{ title: "No administrative action", text: "Nobody has changed queues, groups, tokens or switches in this time." }}
         page=${{ offset, limit: PAGE, shown: rows?.length ?? 0, total: null, hasMore: rows?.length === PAGE, onPage: (/** @type {number} */ next) => setQuery({ offset: next || null }) }} />
-    </${Card}>`;
+    </${Card}></div>`;
 }

@@ -47,7 +47,7 @@ function About({ data }) {
       <${Fact} label="Version">${data.version}</${Fact}>
       <${Fact} label="Database">${data.database}</${Fact}>
       <${Fact} label="Worker">${count(data.worker_id)}</${Fact}>
-      ${Object.entries(data.capabilities).map(([name, one]) => html`<${Fact} key=${name} label=${name}>
+      ${Object.entries(data.capabilities).map(([name, one]) => html`<${Fact} key=${name} label=${`${name.charAt(0).toUpperCase()}${name.slice(1)}`}>
         ${one.status}${one.reason && html` <span class="muted">${one.reason}</span>`}</${Fact}>`)}
     </dl>
     ${data.problems.map((text) => html`<p key=${text} class="field-error below">${text}</p>`)}
@@ -58,7 +58,7 @@ function About({ data }) {
 const WORKER_COLUMNS = [
   { id: "host", title: "Worker", cell: (row) => html`<span class="strong">${row.hostname}</span> <span class="muted">${row.workerId}, process ${row.pid ?? "–"}</span>` },
   { id: "lag", title: "Loop lag", align: "end", cell: (row) => html`${milliseconds(row.avgEventLoopLagMs)}<span class="muted sub">up to ${milliseconds(row.maxEventLoopLagMs)}</span>` },
-  { id: "pool", title: "Connections", align: "end", cell: (row) => `${count(row.dbConnections)} in use, ${count(row.freeSlots)} free` },
+  { id: "pool", title: "Connections", align: "end", cell: (row) => `${count(row.dbConnections - row.freeSlots)} of ${count(row.dbConnections)} in use` },
   { id: "waiting", title: "Waiting calls", align: "end", isWide: true, cell: (row) => count(row.jobQueueSize) },
   { id: "done", title: "Messages", align: "end", isWide: true, cell: (row) => short(row.messagesProcessed) },
   { id: "seen", title: "Seen", align: "end", cell: (row) => html`<${Time} at=${row.lastSeen} relative />` },

@@ -103,7 +103,7 @@ function Body({ data, query }) {
         <${Fact} label="Rollbacks">${short(database.rollbacks)}</${Fact}>
         <${Fact} label="Deadlocks">${count(database.deadlocks)}</${Fact}>
         <${Fact} label="Temporary files">${bytes(database.tempBytes)}</${Fact}>
-        ${Object.entries(data.bufferConfig).map(([name, value]) => html`<${Fact} key=${name} label=${name.replaceAll("_", " ")}>${value}</${Fact}>`)}
+        ${Object.entries(data.bufferConfig).map(([name, value]) => html`<${Fact} key=${name} label=${`${name.charAt(0).toUpperCase()}${name.slice(1).replaceAll("_", " ")}`}>${value}</${Fact}>`)}
       </dl>
     </${Card}>
     <div class="below"><${Card} title="Tables" flush actions=${rows.length > TABLES_SHOWN && html`<${Button} kind="quiet" aria-expanded=${isAll}

@@ -52,20 +52,20 @@ function Finder() {
   const [name, setName] = useState("");
   const [message, setMessage] = useState({ partition: "", transaction: "" });
   return html`<div class="columns finder">
-    <form class="filters" aria-label="Find a name" role="search" onSubmit=${(/** @type {Event} */ event) => {
+    <${Card}><form class="filters" aria-label="Find a name" role="search" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
       go(link("traces", "name", name));
     }}>
-      <${TextField} label="Name" value=${name} onChange=${setName} mono required />
-      <div class="filters-actions"><${Button} type="submit" icon="search" disabled=${!name}>Show name</${Button}></div>
-    </form>
-    <form class="filters" aria-label="Find a message" role="search" onSubmit=${(/** @type {Event} */ event) => {
+      <${TextField} label="Name of a trace" value=${name} onChange=${setName} mono required />
+      <div class="filters-go"><${Button} type="submit" icon="search" disabled=${!name}>Show</${Button}></div>
+    </form></${Card}>
+    <${Card}><form class="filters filters-two" aria-label="Find a message" role="search" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
       go(link("traces", "message", message.partition, message.transaction));
     }}>
       <${TextField} label="Partition id" value=${message.partition} mono required onChange=${(/** @type {string} */ partition) => setMessage({ ...message, partition })} />
       <${TextField} label="Transaction id" value=${message.transaction} mono required onChange=${(/** @type {string} */ transaction) => setMessage({ ...message, transaction })} />
-      <div class="filters-actions"><${Button} type="submit" icon="search" disabled=${!message.partition || !message.transaction}>Show message</${Button}></div>
-    </form>
+      <div class="filters-go"><${Button} type="submit" icon="search" disabled=${!message.partition || !message.transaction}>Show</${Button}></div>
+    </form></${Card}>
   </div>`;
 }

@@ -6,7 +6,7 @@ import { Card, Empty, PageHeader, Show } from "../../components/page.js";
 import { Payload } from "../../components/payload.js";
 import { DataTable } from "../../components/table.js";
 import { Timeline } from "../../components/timeline.js";
-import { plural } from "../../lib/format.js";
+import { later, plural } from "../../lib/format.js";
 import { useResource } from "../../lib/poll.js";
 import { link } from "../../lib/router.js";
 import { storyOfMessage, storyOfName } from "../../lib/story.js";
@@ -14,7 +14,7 @@ import { html } from "../../lib/ui.js";
 
 /** @typedef {import("../../lib/story.js").Story} Story */
 /** @typedef {import("../../lib/story.js").Lane} Lane */
-/** @typedef {import("../../lib/story.js").Step & {lane: Lane}} Row */
+/** @typedef {import("../../lib/story.js").Step & {lane: Lane, from: number}} Row `from`: when the story begins. */
 
 const CRUMBS = [{ label: "Traces", href: "#/traces" }];
 const EVERY_MS = 10_000;
@@ -48,7 +48,7 @@ function ByMessage({ params }) {
 
 /** @type {import("../../components/table.js").Column<Row>[]} */
 const COLUMNS = [
-  { id: "at", title: "Time", cell: (row) => html`<${Time} at=${new Date(row.at).toISOString()} />` },
+  { id: "at", title: "Time", cell: (row) => html`<${Time} at=${new Date(row.at).toISOString()} /><span class="muted sub">${later(row.at, row.from)}</span>` },
   { id: "queue", title: "Queue", cell: (row) => html`<span class="strong name">${row.lane.queue}</span><span class="muted sub name mono">${row.lane.transactionId}</span>` },
   { id: "what", title: "What", cell: (row) => html`<span class=${row.kind === "fault" ? "text-danger" : ""}>${row.label}</span>` },
   { id: "data", title: "Data", isWide: true, cell: (row) => (row.detail === null || row.detail === undefined ? html`<span class="muted">–</span>` : html`<code>${JSON.stringify(row.detail).slice(0, 300)}</code>`) },
@@ -58,7 +58,8 @@ const COLUMNS = [
 function Body({ of, chosen }) {
   return html`<${Show} of=${of} what="the trace">${(/** @type {Story} */ { lanes, isCut }) => {
     if (lanes.every((lane) => lane.steps.length === 0)) return html`<${Empty} title="Nothing was recorded here" icon="traces">Its messages may be gone, or the name is another.</${Empty}>`;
-    const rows = lanes.flatMap((lane) => lane.steps.map((step) => ({ ...step, lane }))).sort((one, other) => one.at - other.at);
+    const from = Math.min(...lanes.flatMap((lane) => lane.steps.map((step) => step.at)));
+    const rows = lanes.flatMap((lane) => lane.steps.map((step) => ({ ...step, lane, from }))).sort((one, other) => one.at - other.at);
     return html`<${Card} title="From push to push"><${Timeline} lanes=${lanes} chosen=${chosen} />
         ${isCut && html`<p class="muted">There is more than is shown here.</p>`}</${Card}>
       <div class="below"><${Card} title="Steps" flush><${DataTable} label="Steps" columns=${COLUMNS} of=${{ ...of, data: rows }}

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.engine.news import News
 from queenmq.errors import InvalidRequest, NotFound
+from queenmq.server.answers.group_answers import group_partition
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.reach import is_within
@@ -75,14 +76,16 @@ class GroupRoutes:
             [_encode_lagging(row) for row in rows if is_within(identity, row["queue_name"])]
         )
 
-    @route("GET", _TOP + "/{group:name}", dict[str, wire.GroupQueue])
+    @route("GET", _TOP + "/{group:name}", dict[str, wire.GroupQueue], query={"partitions": bool})
     async def show(self, request: Request) -> Response:
         """Return a group's partitions by queue. Nothing for an unknown group."""
         group = self._name(request, "group")
+        query = parse_query(request.scope["query_string"])
+        has_partitions = query.get("partitions") not in ("false", "0")
         queues: dict[str, wire.GroupQueue] = {}
-        for row in await self._store.show_group(group):
+        for row in await self._store.show_group(group) if has_partitions else ():
             queue = queues.setdefault(row["queue_name"], wire.GroupQueue([]))
-            queue.partitions.append(_partition(row))
+            queue.partitions.append(group_partition(row))
         for row in await self._store.show_streams(group):
             queue = queues.setdefault(row["queue_name"], wire.GroupQueue([]))
             queue.streams = [*(queue.streams or ()), _stream(row)]
@@ -295,15 +298,4 @@ def _encode_lagging(row: Any) -> wire.LaggingPartition:
         oldest_unconsumed_at=iso_or_none(row["oldest_at"]),
         last_consumed_at=iso_or_none(row["last_consumed_at"]),
         kind=row["kind"],
-    )
-
-
-def _partition(row: Any) -> wire.GroupPartition:
-    return wire.GroupPartition(
-        partition=row["partition_name"],
-        last_consumed_at=iso_or_none(row["last_consumed_at"]),
-        total_consumed=row["total_consumed"],
-        offset_lag=row["offset_lag"],
-        time_lag_seconds=row["time_lag_seconds"],
-        lease_active=row["is_leased"],
     )

@@ -12,6 +12,7 @@ from queenmq.auth.identity import Identity
 from queenmq.engine.maintenance import Maintenance
 from queenmq.engine.news import News
 from queenmq.errors import InvalidRequest, NotFound
+from queenmq.server.answers.group_answers import group_partition
 from queenmq.server.answers.responses import json_answer
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.auth.reach import is_within
@@ -28,6 +29,7 @@ from queenmq.storage.stores.steering import COUNTED_MAX, SeekTarget, SteeringSto
 _QUEUE = "/api/v1/resources/queues/{queue:name}"
 _GROUP = "/api/v1/consumer-groups/{group:name}"
 _ORDERS = ("name", "depth", "newest")
+_GROUP_ORDERS = ("lag", "name", "recent")
 _PAGE_MAX = 1_000
 
 
@@ -57,9 +59,7 @@ class SteeringRoutes:
         """List the partitions of a queue, a page at a time."""
         queue = self._name(request, "queue")
         query = parse_query(request.scope["query_string"])
-        order = query.get("sort") or "name"
-        if order not in _ORDERS:
-            raise InvalidRequest(f"sort {quote(order)} is unknown; use one of {_ORDERS}")
+        order = _order(query, _ORDERS)
         page = parse_page(query, limit_max=_PAGE_MAX)
         rows, total = await self._store.list_partitions(
             queue,
@@ -97,6 +97,29 @@ class SteeringRoutes:
                 groups=[_cursor(one) for one in cursors],
             )
         )
+
+    @route(
+        "GET",
+        _GROUP + "/queues/{queue:name}/partitions",
+        wire.GroupPartitions,
+        query={"search": str, "sort": str, "leased": bool, **PAGE},
+    )
+    async def list_group_partitions(self, request: Request) -> Response:
+        """List the partitions of a group on a queue, a page at a time."""
+        group, queue = self._name(request, "group"), self._name(request, "queue")
+        query = parse_query(request.scope["query_string"])
+        page = parse_page(query, limit_max=_PAGE_MAX)
+        rows = await self._store.list_group_partitions(
+            group,
+            queue,
+            check_text("search", query.get("search")) or None,
+            order=_order(query, _GROUP_ORDERS),
+            only_leased=parse_boolean(query, "leased"),
+            limit=page.limit,
+            offset=page.offset,
+        )
+        found = [group_partition(row) for row in rows]
+        return json_answer(wire.GroupPartitions(found, rows[0]["total"] if rows else 0, page))
 
     @route(
         "GET",
@@ -181,6 +204,13 @@ class SteeringRoutes:
         field = "consumerGroup" if part == "group" else part
         length_max = self._settings.max_name_length
         return check_name(field, request.path_params[part], length_max=length_max)
+
+
+def _order(query: dict[str, str], orders: tuple[str, ...]) -> str:
+    order = query.get("sort") or orders[0]
+    if order not in orders:
+        raise InvalidRequest(f"sort {quote(order)} is unknown; use one of {', '.join(orders)}")
+    return order
 
 
 def _target(query: dict[str, str], partition: str | None) -> SeekTarget:

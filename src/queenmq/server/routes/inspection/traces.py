@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from starlette.requests import Request
@@ -23,7 +24,7 @@ from queenmq.server.requests.checks import (
 )
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query
-from queenmq.server.requests.times import iso
+from queenmq.server.requests.times import iso, iso_or_none
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 from queenmq.storage.stores.traces import Trace, TraceStore
@@ -84,14 +85,34 @@ class TraceRoutes:
     @route("GET", "/api/v1/traces/{partition_id}/{transaction_id:name}", wire.TraceList)
     async def of_message(self, request: Request) -> Response:
         """Return all traces of a message, oldest first."""
-        partition_id = check_uuid("partitionId", request.path_params["partition_id"])
-        transaction_id = check_name(
-            "transactionId",
-            request.path_params["transaction_id"],
-            length_max=self._settings.max_name_length,
-        )
-        rows = await self._store.of_message(partition_id, transaction_id)
+        rows = await self._store.of_message(*self._place(request))
         return json_answer(wire.TraceList([wire.Trace(**_trace(row)) for row in rows]))
+
+    @route("GET", "/api/v1/deliveries/{partition_id}/{transaction_id:name}", wire.MessageDeliveries)
+    async def deliveries(self, request: Request) -> Response:
+        """Return when groups got and passed a message, where the queue keeps that."""
+        partition_id, transaction_id = self._place(request)
+        rows = await self._store.deliveries(partition_id, transaction_id)
+        if not rows:
+            raise NotFound(
+                f"Message not found: partition {partition_id} has no message"
+                f" {quote(transaction_id)}; check both ids"
+            )
+        first = rows[0]
+        return json_answer(
+            wire.MessageDeliveries(
+                is_kept=first["is_kept"],
+                kept_since=iso(first["kept_since"]) if first["is_kept"] else None,
+                is_cut=not first["searched_all"],
+                deliveries=[_delivery(row) for row in rows if row["consumer_group"] is not None],
+            )
+        )
+
+    def _place(self, request: Request) -> tuple[UUID, str]:
+        length_max = self._settings.max_name_length
+        return check_uuid("partitionId", request.path_params["partition_id"]), check_name(
+            "transactionId", request.path_params["transaction_id"], length_max=length_max
+        )
 
     @route("GET", "/api/v1/traces/by-name/{name:name}", wire.NamedTraceList, query=PAGE)
     async def by_name(self, request: Request) -> Response:
@@ -124,6 +145,17 @@ def _trace(row: Any) -> dict[str, Any]:
         "created_at": iso(row["created_at"]),
         "trace_names": row["names"],
     }
+
+
+def _delivery(row: Any) -> wire.MessageDelivery:
+    return wire.MessageDelivery(
+        consumer_group=row["consumer_group"],
+        delivered_at=iso_or_none(row["delivered_at"]),
+        passed_at=iso_or_none(row["passed_at"]),
+        cause=row["cause"],
+        retries=row["retries"],
+        has_dead_letter=row["has_dead"],
+    )
 
 
 def _make_named_trace(row: Any, opener: Opener) -> wire.NamedTrace:

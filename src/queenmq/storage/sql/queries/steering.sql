@@ -73,6 +73,43 @@ SELECT count(*) FROM (
     LIMIT $4
 ) x;
 
+-- name: list_group_partitions
+-- A page of the partitions of queue $2 in which group $1 stands (group_positions), whose name holds $3; with $5 those
+-- under a lease. $4 is the order: lag (most first), name, or recent (last consumed from first). What is expensive,
+-- the oldest message, is read for the page alone.
+WITH found AS (
+    SELECT a.*, count(*) OVER () AS total
+    FROM queen.queues q CROSS JOIN LATERAL queen.group_positions(q.id, $1) a
+    WHERE q.name = $2
+      AND ($3::text IS NULL OR EXISTS (
+          SELECT FROM queen.partitions p WHERE p.id = a.partition_id AND strpos(p.name, $3) > 0))
+      AND (NOT $5::boolean OR a.lease_expires_at > now())
+), page AS (
+    SELECT f.*
+    FROM found f LEFT JOIN queen.partitions p ON $4 = 'name' AND p.id = f.partition_id
+    ORDER BY CASE $4 WHEN 'lag' THEN (f.last_seq - f.after_seq)::double precision
+                     WHEN 'recent' THEN date_part('epoch', f.last_consumed_at) END DESC NULLS LAST,
+             p.name, f.partition_id
+    LIMIT $6 OFFSET $7
+)
+SELECT p.name::text AS partition_name, f.last_consumed_at, coalesce(f.total_consumed, 0) AS total_consumed,
+       f.last_seq - f.after_seq - r.removed AS offset_lag,
+       coalesce(floor(extract(epoch FROM now() - m.created_at)), 0)::bigint AS time_lag_seconds,
+       coalesce(f.lease_expires_at > now(), false) AS is_leased, f.total
+FROM page f
+JOIN queen.partitions p ON p.id = f.partition_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS removed FROM queen.removed_messages x
+    WHERE x.partition_id = f.partition_id AND x.seq > f.after_seq
+) r
+LEFT JOIN LATERAL (
+    SELECT x.created_at FROM queen.messages x
+    WHERE x.partition_id = f.partition_id AND x.seq > f.after_seq AND f.last_seq > f.after_seq
+    ORDER BY x.seq LIMIT 1
+) m ON true
+ORDER BY CASE WHEN $4 = 'lag' THEN f.last_seq - f.after_seq - r.removed END DESC,
+         CASE WHEN $4 = 'recent' THEN f.last_consumed_at END DESC NULLS LAST, p.name;
+
 -- name: end_lease
 SELECT queen.end_lease($1, $2, $3, $4);
 

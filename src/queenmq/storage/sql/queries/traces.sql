@@ -74,3 +74,38 @@ WITH removed AS (
     RETURNING 1
 )
 SELECT count(*) FROM removed;
+
+-- name: list_deliveries
+-- When groups got a message, and when they passed it: the steps of its queue's ackHistory that cover it, and leases that
+-- hold it now. Searched are the first $3 steps of the queue after the push, whatever the number of its partitions;
+-- searched_all says whether there are no more. No row: there is no such message.
+WITH found AS (
+    SELECT m.partition_id, m.seq, m.created_at FROM queen.messages m
+    WHERE m.partition_id = $1 AND m.seq = queen.find_message($1, $2)
+    UNION ALL
+    (SELECT d.partition_id, d.seq, d.created_at FROM queen.dead_letter_queue d
+     WHERE d.partition_id = $1 AND d.transaction_id = $2 AND queen.find_message($1, $2) IS NULL
+     ORDER BY d.seq DESC LIMIT 1)
+), message AS (
+    SELECT f.*, q.id AS queue_id, q.ack_history, q.ack_history_since
+    FROM found f JOIN queen.partitions p ON p.id = f.partition_id JOIN queen.queues q ON q.id = p.queue_id
+), steps AS MATERIALIZED (
+    SELECT h.* FROM message m CROSS JOIN LATERAL (
+        SELECT x.* FROM queen.ack_history x
+        WHERE x.queue_id = m.queue_id AND x.passed_at >= m.created_at
+        ORDER BY x.passed_at, x.id LIMIT $3
+    ) h
+), deliveries AS (
+    SELECT h.consumer_group::text, h.delivered_at, h.passed_at, h.cause, h.retries, h.dead_lettered > 0 AS has_dead
+    FROM message m JOIN steps h ON h.partition_id = m.partition_id AND m.seq BETWEEN h.first_seq AND h.last_seq
+    UNION ALL
+    SELECT c.consumer_group::text, c.lease_acquired_at, NULL, 'lease', c.retry_count, false
+    FROM message m JOIN queen.partition_consumers c
+        ON c.partition_id = m.partition_id AND c.lease_expires_at > now()
+        AND m.seq > c.cursor_seq AND m.seq <= c.lease_end_seq
+)
+SELECT m.ack_history AS is_kept, m.ack_history_since AS kept_since, (SELECT count(*) < $3 FROM steps) AS searched_all,
+       d.consumer_group, d.delivered_at, d.passed_at, d.cause, d.retries, d.has_dead
+FROM message m LEFT JOIN deliveries d ON true
+ORDER BY coalesce(d.delivered_at, d.passed_at), d.consumer_group
+LIMIT $4;
