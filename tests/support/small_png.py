@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import Any
 
-#: The most frequent colours stay as they are; the others become the nearest of those.
+#: Some colours stay as they are; the others become the nearest of those.
 _CHOOSE = """
 async (text) => {
   const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
@@ -27,14 +27,22 @@ async (text) => {
     pixels[at] = color;
     counts.set(color, (counts.get(color) ?? 0) + 1);
   }
-  const far = (one, other) => [16, 8, 0].reduce((sum, bits) => sum + (((one >> bits) & 255) - ((other >> bits) & 255)) ** 2, 0);
+  const parts = (color) => [(color >> 16) & 255, (color >> 8) & 255, color & 255];
+  const far = (one, other) => {
+    const [left, right] = [parts(one), parts(other)];
+    return left.reduce((sum, part, index) => sum + (part - right[index]) ** 2, 0);
+  };
   const ranked = [...counts].sort((one, other) => other[1] - one[1]);
   const palette = ranked.slice(0, 176).map(([color]) => color);
   // Then those that would be missed most: frequent ones, and such as are like no other.
-  const left = ranked.slice(176, 6000).map(([color, count]) => ({ color, count, far: Math.min(...palette.map((one) => far(one, color))) }));
+  const left = ranked.slice(176, 6000).map(([color, count]) => ({
+    color, weight: Math.sqrt(count), far: Math.min(...palette.map((one) => far(one, color))),
+  }));
   while (palette.length < 256 && left.length > 0) {
     let best = 0;
-    left.forEach((one, index) => { if (one.far * Math.sqrt(one.count) > left[best].far * Math.sqrt(left[best].count)) best = index; });
+    left.forEach((one, index) => {
+      if (one.far * one.weight > left[best].far * left[best].weight) best = index;
+    });
     const [{ color }] = left.splice(best, 1);
     palette.push(color);
     for (const one of left) one.far = Math.min(one.far, far(one.color, color));
@@ -42,7 +50,9 @@ async (text) => {
   const places = new Map(palette.map((color, index) => [color, index]));
   const nearest = (color) => {
     let best = 0;
-    palette.forEach((one, index) => { if (far(one, color) < far(palette[best], color)) best = index; });
+    palette.forEach((one, index) => {
+      if (far(one, color) < far(palette[best], color)) best = index;
+    });
     places.set(color, best);
     return best;
   };

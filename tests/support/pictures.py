@@ -1,7 +1,7 @@
 """Takes pictures of every view: to look at, and for the docs.
 
-`python -m tests.dashboard.pictures FOLDER` writes each view in light, dark and on a phone.
-`python -m tests.dashboard.pictures docs/img` writes those of the docs again.
+`python -m tests.support.pictures FOLDER` writes each view in light, dark and on a phone.
+`python -m tests.support.pictures docs/img` writes those of the docs again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from queenmq.storage.schema.migrator import migrate
-from tests.dashboard.shop import TRACE, furnish
-from tests.dashboard.small_png import shrink
 from tests.support.broker import SOON_S, running_broker
 from tests.support.browser import running_browser
 from tests.support.shared_postgres import running_postgres
+from tests.support.shop import TRACE, furnish
+from tests.support.small_png import shrink
 
 DOCS = Path(__file__).parents[2] / "docs/img"
 #: Until charts are drawn and transitions are over.

@@ -34,17 +34,21 @@ TRACE = "order-4711"
 _HISTORY = (
     """
 INSERT INTO queen.history_queues
-SELECT 1, t, q.name, 'shop/0/1', r, r * 4, r * 1400, r / 40, r * 2, r * 4, r / 2, r * 2, r * 4 - r / 30, r / 30,
-       r / 40, r / 200, r / 10, 0, r * (18 + 9 * sin(n / 9.0)), 140 + 60 * sin(n / 5.0), r, 2 + n % 3
+SELECT 1, t, q.name, 'shop/0/1', r, r * 4, r * 1400, r / 40, r * 2, r * 4, r / 2, r * 2,
+       r * 4 - r / 30, r / 30, r / 40, r / 200, r / 10, 0, r * (18 + 9 * sin(n / 9.0)),
+       140 + 60 * sin(n / 5.0), r, 2 + n % 3
 FROM generate_series(0, 1439) n
 CROSS JOIN LATERAL (SELECT date_trunc('minute', now()) - make_interval(mins => n + 1) AS t) x
 JOIN LATERAL (SELECT name, row_number() OVER (ORDER BY name) AS k FROM queen.queues) q ON true
-CROSS JOIN LATERAL (SELECT (240 + 90 * sin(n / 23.0 + q.k) + 25 * sin(n * q.k / 3.0))::bigint / q.k AS r) y
+CROSS JOIN LATERAL (
+    SELECT (240 + 90 * sin(n / 23.0 + q.k) + 25 * sin(n * q.k / 3.0))::bigint / q.k AS r
+) y
 ON CONFLICT DO NOTHING
 """,
     """
 INSERT INTO queen.history_workers
-SELECT 1, t, 'shop', 0, 1, 6632, 11 + 4 * sin(n / 23.0), 3, 92e6, 4e8, 16, 12, 4, 0, 1.2, 4, r * 9, r, r * 9,
+SELECT 1, t, 'shop', 0, 1, 6632, 11 + 4 * sin(n / 23.0), 3, 92e6, 4e8, 16, 12, 4, 0, 1.2, 4,
+       r * 9, r, r * 9,
        r * 4, r * 9, r * 4, r * 9 - 1, 1, 0, r / 10, 0, r * 20, 190 + 70 * sin(n / 5.0), r, 9
 FROM generate_series(0, 1439) n
 CROSS JOIN LATERAL (SELECT date_trunc('minute', now()) - make_interval(mins => n + 1) AS t,
@@ -53,7 +57,8 @@ ON CONFLICT DO NOTHING
 """,
     """
 INSERT INTO queen.history_groups
-SELECT 1, date_trunc('minute', now()) - make_interval(mins => n), g.queue, g.name, 'consumer', l, l, l / 9.0
+SELECT 1, date_trunc('minute', now()) - make_interval(mins => n), g.queue, g.name, 'consumer', l, l,
+       l / 9.0
 FROM generate_series(1, 1440) n
 CROSS JOIN LATERAL (SELECT x.queue, x.name, row_number() OVER () AS k
                     FROM unnest($1::text[], $2::text[]) AS x (queue, name)) g
@@ -63,8 +68,8 @@ ON CONFLICT DO NOTHING
 """,
     """
 INSERT INTO queen.history_queues
-SELECT 60, date_trunc('hour', now()) - make_interval(hours => n), 'orders.placed', '', 0, 4000 + n % 900, 0, 0, 0, 0, 0,
-       0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+SELECT 60, date_trunc('hour', now()) - make_interval(hours => n), 'orders.placed', '', 0,
+       4000 + n % 900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 FROM generate_series(1, 24 * 75) n
 ON CONFLICT DO NOTHING
 """,
