@@ -8,6 +8,7 @@ import typer
 
 from queenmq import wire
 from queenmq.cli.display.output import Column, cell
+from queenmq.cli.display.safe import printable, say
 from queenmq.cli.display.times import when
 from queenmq.cli.session import Session
 
@@ -49,11 +50,13 @@ def _show(session: Session, run: wire.JobRunDetail) -> None:
     session.out.print_fields(run, [*head, *times, *figures])
     for title, table in run.tables.items():
         if table.rows:
-            session.out.note(f"{title}: {len(table.rows)} of {table.total}")
+            say(f"\n{printable(title)}")
             columns = [Column(name, name.upper()) for name in table.columns]
             session.out.rows(
                 [dict(zip(table.columns, row, strict=True)) for row in table.rows], columns
             )
+            if table.total > len(table.rows):
+                session.out.note(f"{len(table.rows)} of {table.total}; the job printed all of them")
 
 
 def _format_figures(figures: Any) -> str:
