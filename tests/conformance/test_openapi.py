@@ -83,6 +83,8 @@ async def _inspection(api: Api, queue: str, message: Mapping[str, Any]) -> None:
     trace = {**message, "data": {"x": 1}, "traceNames": "name"}
     await _ok(await http.post("/api/v1/traces", json=trace), 201)
     for path in (
+        f"deliveries/{place}", "analytics/group-lag", "analytics/runs",
+        f"consumer-groups/g/queues/{queue}/partitions",
         f"traces/{place}", "traces/names", "traces/by-name/name", f"messages/{place}", "messages",
         f"why/{queue}", "why", "status", "status/analytics", "status/queues",
         f"status/queues/{queue}", f"status/queues/{queue}/messages", "status/buffers",
@@ -177,6 +179,7 @@ ELSEWHERE = {
     "post_api_v1_operations_operation_id_retry",
     "post_api_v1_operations_operation_id_discard",
     "get_api_v1_analytics_pipeline_table",
+    "get_api_v1_analytics_runs_run",
     # They need a second database; see tests/acceptance/test_database_move.py.
     "post_api_v1_migration_start",
     "post_api_v1_migration_validate",

@@ -10,7 +10,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from queenmq import Queen
+from queenmq import Queen, ResourceNotFound
 from tests.support.broker import Api, BrokerProcess
 
 RUN = "5f0c5d0e-2f44-4c5a-9d0b-3b1f6f3c9a01"
@@ -194,3 +194,31 @@ async def test_days_are_archived_once_the_archive_has_passed_them(
     assert queues == {"done": None, "late": "2025-01-01T12:00:00.000Z"}
     days = {one["day"]: (one["pushed"], one["archived"]) for one in answer["days"]}
     assert days["2025-01-01"] == (30, 10) and days["2025-01-02"] == (5, 5)
+
+
+async def test_runs_of_jobs_are_served_with_their_tables(
+    start_broker: Callable[..., BrokerProcess], database: asyncpg.Connection
+) -> None:
+    start, note = (
+        "SELECT queen.start_pipeline_run($1, $2)",
+        "SELECT queen.note_pipeline_run($1, $2, $3, $4, $5)",
+    )
+    killed = await database.fetchval(start, "stream", "{}")
+    await database.execute(
+        "UPDATE queen.pipeline_runs SET seen_at = now() - interval '6 minutes' WHERE id = $1",
+        killed,
+    )
+    audit = await database.fetchval(start, "audit", '{"lake": "./lake"}')
+    table = {"columns": ["check", "findings"], "rows": [["density", 1]], "total": 1}
+    tables = json.dumps({"checks": table})
+    await database.execute(note, audit, "found", '{"findings": 1}', tables, None)
+    async with Queen(start_broker().url) as queen:
+        runs = (await queen.pipeline.list_job_runs()).runs
+        assert [(one.job, one.outcome) for one in runs] == [("audit", "found"), ("stream", "lost")]
+        assert (runs[1].finished_at, runs[1].error) == (None, None)
+        (one,) = (await queen.pipeline.list_job_runs(job="audit", limit=5)).runs
+        shown = await queen.pipeline.get_job_run(one.run)
+        assert shown.options == {"lake": "./lake"} and shown.figures == {"findings": 1}
+        assert shown.tables["checks"].rows == [["density", 1]]
+        with pytest.raises(ResourceNotFound, match="does not exist"):
+            await queen.pipeline.get_job_run(str(uuid4()))
