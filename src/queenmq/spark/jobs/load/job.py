@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from queenmq.spark.jobs.bulk import cut, write
 from queenmq.spark.jobs.job import About, Progress, Summary, Table
 from queenmq.spark.jobs.load.options import LoadOptions
-from queenmq.spark.jobs.load.rows import read_rows
+from queenmq.spark.jobs.load.rows import name_rows, read_rows
 from queenmq.spark.jobs.runs import recorded
 from queenmq.spark.runtime.failures import spark_failures
 from queenmq.spark.sink.options import NAME_BYTES_MAX, NAME_LENGTH_MAX
