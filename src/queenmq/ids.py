@@ -53,4 +53,4 @@ def new_lease_id(partition_id: UUID) -> UUID:
 
 def parse_uuid(text: str) -> UUID | None:
     """Return the UUID written in its usual form of 36 characters, or None."""
-    return UUID(text) if _USUAL_FORM.fullmatch(text) else None
+    return UUID(int=int(text.replace("-", ""), 16)) if _USUAL_FORM.fullmatch(text) else None

@@ -28,7 +28,7 @@ def check_right(identity: Identity, right: Right) -> None:
         )
     if right.verb is not None:
         check_verb(identity, right.verb)
-    if right.reach is Reach.ALL and identity.is_limited:
+    if identity.is_limited and right.reach is Reach.ALL:
         raise Forbidden(
             f"{_DENIED}: this request covers all queues, and the token is limited to some."
             " Name a queue where the route allows it, or use another token."

@@ -74,11 +74,14 @@ class Identity:
     #: What a browser must send along with its cookie to change something.
     csrf: str | None = None
     is_limited: bool = field(init=False)
+    #: Whether a browser adds the credential by itself, even for a page of another site.
+    is_ambient: bool = field(init=False)
     #: Whether its token was revoked after the caller was recognised.
     is_revoked: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_limited", self.grants.queues is not None)
+        object.__setattr__(self, "is_ambient", self.kind in (Kind.SESSION, Kind.PROXY))
 
     @property
     def key_owner(self) -> str | tuple[str, ...] | None:
@@ -96,13 +99,6 @@ class Identity:
     def is_over(self, now_s: float) -> bool:
         """Return whether the caller may not be served any more."""
         return self.is_revoked or now_s >= self.expires_s
-
-    @property
-    def is_ambient(self) -> bool:
-        """Return whether a browser adds the credential by itself, even for a page of another
-        site.
-        """
-        return self.kind in (Kind.SESSION, Kind.PROXY)
 
     def reaches(self, queue: str) -> bool:
         """Return whether the grants include a queue of this name."""

@@ -14,6 +14,7 @@ from uuid import UUID, uuid5
 
 from queenmq.engine.outcomes import HoldReason, ItemOutcome, PopOutcome
 
+_SPOOLED = ItemOutcome.SPOOLED
 #: The consumer group of callers that name none.
 QUEUE_MODE = "__QUEUE_MODE__"
 #: The partition of messages that name none.
@@ -135,8 +136,8 @@ class PushOutcome(NamedTuple):
 
     @property
     def is_delayed(self) -> bool:
-        """Return whether an item waits to be stored, because of load or an outage."""
-        return self.positions is not None or ItemOutcome.SPOOLED in self.outcomes
+        """Return whether some of it waits, because of load or an outage."""
+        return self.positions is not None or _SPOOLED in self.outcomes
 
 
 class ClaimedOperation(NamedTuple):

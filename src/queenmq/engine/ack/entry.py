@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import cast
 from uuid import UUID
 
 from queenmq.clock import now_ms
@@ -42,10 +43,15 @@ class AckEntry:
         self.attempts = 0
         self.future = future
         self.keys: set[Pair] = {(one.partition_id, one.consumer_group) for one in acks}
-        #: Empty unless the request only completes messages of leases.
-        self.leases: list[CompletedLease] = [one for one in acks if isinstance(one, CompletedLease)]
-        self._items = [one for one in acks if isinstance(one, AckItem)]
-        self.weight = len(self._items) + sum(one.messages for one in self.leases)
+        #: Empty for a request that says more than that messages are completed.
+        self.leases: Sequence[CompletedLease] = ()
+        self._items: Sequence[AckItem] = ()
+        if isinstance(acks[0], CompletedLease):
+            self.leases = cast(Sequence[CompletedLease], acks)
+            self.weight = sum([one.messages for one in self.leases])
+        else:
+            self._items = cast(Sequence[AckItem], acks)
+            self.weight = len(acks)
 
     @property
     def items(self) -> Sequence[AckItem]:
@@ -99,30 +105,31 @@ class CompletedCall:
 
     def __init__(self, entries: Sequence[AckEntry]) -> None:
         self._entries = entries
-        parts: dict[tuple[UUID, str, UUID], list[CompletedLease]] = {}
+        #: Which of `leases` each lease of each request is part of, in order.
+        self._places: list[int] = []
+        places: dict[tuple[UUID, str, UUID], int] = {}
+        parts: list[list[CompletedLease]] = []
         for entry in entries:
             for lease in entry.leases:
-                parts.setdefault(lease[:3], []).append(lease)
-        self.leases: list[CompletedLease] = [
-            same[0]
-            if len(same) == 1
-            else CompletedLease(
-                *key, sum(one.messages for one in same), "\n".join(one.names for one in same)
-            )
-            for key, same in parts.items()
-        ]
+                place = places.setdefault(lease[:3], len(parts))
+                self._places.append(place)
+                if place == len(parts):
+                    parts.append([lease])
+                else:
+                    parts[place].append(lease)
+        self.leases = [same[0] if len(same) == 1 else _join(same) for same in parts]
 
     def answer(self, results: Sequence[AckResult | list[AckResult]]) -> None:
         """Give each request its own results; see MessageStore.ack_completed."""
         if len(self._entries) == len(self.leases) == 1:
             self._entries[0].answer(_spread(results[0], self.leases[0].messages))
             return
-        places = {lease[:3]: place for place, lease in enumerate(self.leases)}
+        places = iter(self._places)
         taken = [0] * len(self.leases)
         for entry in self._entries:
             mine: list[AckResult] = []
             for lease in entry.leases:
-                place = places[lease[:3]]
+                place = next(places)
                 result, begin = results[place], taken[place]
                 taken[place] = begin + lease.messages
                 mine += (
@@ -135,3 +142,10 @@ class CompletedCall:
 
 def _spread(result: AckResult | list[AckResult], count: int) -> list[AckResult]:
     return [result] * count if isinstance(result, AckResult) else result
+
+
+def _join(same: Sequence[CompletedLease]) -> CompletedLease:
+    """Return parts of one lease as one."""
+    return CompletedLease(
+        *same[0][:3], sum(one.messages for one in same), "\n".join(one.names for one in same)
+    )

@@ -100,7 +100,7 @@ class AckService:
         results = await self._store.ack_completed(call.leases, lock_timeout_ms=lock_timeout_ms)
         call.answer(results)
         for lease, result in zip(call.leases, results, strict=True):
-            self._notify_freed(lease, [result] if isinstance(result, AckResult) else result)
+            self._notify_freed(lease, (result,) if isinstance(result, AckResult) else result)
 
     async def _ack_items(self, entries: list[AckEntry], lock_timeout_ms: int) -> None:
         items = [item for entry in entries for item in entry.items]

@@ -102,7 +102,8 @@ class Batcher(Generic[E]):
             if batch and weight + entry.weight > self._weight_max:
                 break
             self._waiting.popleft()
-            if any(key in busy or key in held_keys for key in entry.keys):
+            # Sets know the hashes of their keys, which cost a Python call each for a UUID.
+            if not (busy.isdisjoint(entry.keys) and held_keys.isdisjoint(entry.keys)):
                 held_keys.update(entry.keys)
                 held_back.append(entry)
                 continue
@@ -110,7 +111,7 @@ class Batcher(Generic[E]):
             weight += entry.weight
         self.put_back(held_back)
         if batch:
-            keys = {key for entry in batch for key in entry.keys}
+            keys: set[Hashable] = set().union(*[entry.keys for entry in batch])
             self._taken[id(batch)] = keys
             self._taken_count += len(batch)
             busy |= keys

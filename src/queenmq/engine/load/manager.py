@@ -29,6 +29,7 @@ from queenmq.errors import Overloaded
 
 _INTERVAL_MS = 100
 
+_EXECUTE, _REJECT = LoadDecision.EXECUTE, LoadDecision.REJECT
 _ACKS = (OperationType.ACK_BATCH, OperationType.ACK_SINGLE)
 #: The setting that a refusal is counted under; without one of its own, it is the load.
 _BOUNDS = {
@@ -66,6 +67,10 @@ class LoadManager:
     ) -> None:
         self._gauges = gauges
         self._thresholds = thresholds
+        #: The others depend on the counts of this moment only while they are engaged.
+        self._bounded = frozenset(
+            kind for kind, threshold in thresholds.items() if threshold.is_bound_strict
+        )
         self._limits = limits
         self._release_ratio = release_ratio
         self.is_enabled = is_enabled
@@ -102,18 +107,18 @@ class LoadManager:
 
     def decide(self, operation_type: OperationType) -> LoadDecision:
         """Decide whether an arriving operation runs, waits or is refused."""
-        decision = (
-            decide(operation_type, self._current(), self._thresholds)
-            if self.is_enabled
-            else LoadDecision.EXECUTE
-        )
+        decision = _EXECUTE
+        if self.is_enabled and (
+            operation_type in self.pressure.engaged or operation_type in self._bounded
+        ):
+            decision = decide(operation_type, self._current(), self._thresholds)
         self.counts[operation_type][decision] += 1
         return decision
 
     def admit(self, operation_type: OperationType) -> LoadDecision:
         """Decide. Raises Overloaded for an operation that is refused."""
         decision = self.decide(operation_type)
-        if decision is LoadDecision.REJECT:
+        if decision is _REJECT:
             raise self._make_overloaded(operation_type)
         return decision
 

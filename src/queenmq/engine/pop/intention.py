@@ -11,6 +11,7 @@ from queenmq.engine.pop.machine import FINAL, WAITING, PopEvent, PopState, step
 from queenmq.engine.requests import PopGrant, PopRequest
 
 _numbers = itertools.count(1)
+_PENDING = PopState.PENDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,7 @@ class Intention:
         #: The caller that waits for the answer. Opaque here.
         self.answer = answer
         self.timer: Any = None
-        self.came_at_ms = now_ms
-        self.state = PopState.PENDING
+        self.state = _PENDING
         self.is_expired = False
         #: Calls in a row whose candidates were locked, or that failed.
         self.tries = 0
@@ -78,7 +78,7 @@ class Intention:
         self.last_outcome = ""
         self._since_ms = now_ms
         self._times = times
-        times.entries[PopState.PENDING] += 1
+        times.entries[_PENDING] += 1
 
     @property
     def is_final(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -64,7 +64,9 @@ class PushEntry:
 
     def set_refs(self, refs: list[PartitionRef]) -> None:
         self.refs = refs
-        self.keys: set[UUID] = {ref.partition_id for ref in dict.fromkeys(refs)}
+        # Most requests have one partition, and the hash of a UUID is dear.
+        distinct = refs if len(refs) == 1 else dict.fromkeys(refs)
+        self.keys: set[UUID] = {ref.partition_id for ref in distinct}
 
     def answer(self, outcome: PushOutcome) -> None:
         if not self.future.done():
@@ -114,6 +116,8 @@ def split_accepted(entries: Sequence[PushEntry]) -> list[list[PushEntry]]:
 
     A call has only one of the two, because no bounds apply to accepted requests.
     """
+    if not any([entry.row is not None for entry in entries]):
+        return [list(entries)]
     groups = itertools.groupby(entries, lambda entry: entry.row is not None)
     return [list(group) for _, group in groups]
 
@@ -140,24 +144,26 @@ def merge_items(entries: Sequence[PushEntry]) -> PushItems:
     """Return the items of several requests as one, in order."""
     if len(entries) == 1:
         return entries[0].items
+    parts = [entry.items for entry in entries]
     return PushItems(
-        keys=[key for entry in entries for key in entry.items.keys],
-        payloads=[payload for entry in entries for payload in entry.items.payloads],
-        transaction_ids=_merge_column(entries, lambda items: items.transaction_ids),
-        trace_ids=_merge_column(entries, lambda items: items.trace_ids),
-        producer_subs=_merge_column(entries, lambda items: items.producer_subs),
-        encrypted=_merge_column(entries, lambda items: items.encrypted),
+        keys=[key for one in parts for key in one.keys],
+        payloads=[payload for one in parts for payload in one.payloads],
+        transaction_ids=_merge_column(entries, [one.transaction_ids for one in parts]),
+        trace_ids=_merge_column(entries, [one.trace_ids for one in parts]),
+        producer_subs=_merge_column(entries, [one.producer_subs for one in parts]),
+        encrypted=_merge_column(entries, [one.encrypted for one in parts]),
     )
 
 
 def _merge_column(
-    entries: Sequence[PushEntry], column: Callable[[PushItems], list[V | None] | None]
+    entries: Sequence[PushEntry], columns: Sequence[list[V | None] | None]
 ) -> list[V | None] | None:
-    if all(column(entry.items) is None for entry in entries):
+    """Return a column of all items; None if no request has it."""
+    if not any(columns):
         return None
     merged: list[V | None] = []
-    for entry in entries:
-        merged.extend(column(entry.items) or [None] * entry.weight)
+    for entry, column in zip(entries, columns, strict=True):
+        merged.extend(column or [None] * entry.weight)
     return merged
 
 

@@ -56,6 +56,7 @@ from queenmq.metrics.registry import Registry
 _ATTEMPTS_MAX = 5
 #: As many operations as there are: what was accepted has no other place to go.
 _NO_BOUND = 2**31 - 1
+_DUPLICATE = ItemOutcome.DUPLICATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +299,7 @@ class PushService:
                 are_ids_new = False
                 self._repeats.note_repeat(now_ms())
             else:
-                if ItemOutcome.DUPLICATE in pushed.outcomes:
+                if _DUPLICATE in pushed.outcomes:
                     self._repeats.note_repeat(now_ms())
                 return pushed
 
@@ -348,15 +349,15 @@ class PushService:
     def _answer(self, entries: list[PushEntry], pushed: Pushed) -> None:
         at = 0
         queued: set[str] = set()
+        ids, outcomes, all_positions = pushed
+        positions = None
         for entry in entries:
             end = at + entry.weight
-            positions = pushed.positions[at:end] if pushed.positions is not None else None
-            if positions is not None and not any(positions):
-                positions = None
-            outcome = PushOutcome(
-                entry.refs, pushed.ids[at:end], pushed.outcomes[at:end], positions
-            )
-            queued |= outcome.queued_ids
+            if all_positions is not None:
+                positions = all_positions[at:end] if any(all_positions[at:end]) else None
+            outcome = PushOutcome(entry.refs, ids[at:end], outcomes[at:end], positions)
+            if positions is not None:
+                queued |= outcome.queued_ids
             entry.answer(outcome)
             at = end
         if queued:

@@ -21,7 +21,7 @@ def check_caller(exchange: Exchange, right: Right) -> None:
     check_right(identity, right)
     if identity.is_ambient:
         check_csrf(identity, right, exchange.head.get(CSRF_HEADER))
-    if right.reach is Reach.QUERY and identity.is_limited:
+    if identity.is_limited and right.reach is Reach.QUERY:
         check_queue(identity, parse_query(exchange.head.query).get("queue"))
 
 

@@ -28,6 +28,11 @@ from queenmq.server.edge.shared import Edge
 _AHEAD_BYTES_MAX = 64 * 1024
 #: Compressing takes 10 ms per megabyte. From this size on a thread does it.
 _THREAD_BYTES_MIN = 128 * 1024
+#: By short names: in Python 3.11 a member of an enum is looked up by a function written in Python,
+#: and every request passes a dozen of these.
+_IDLE, _HEAD, _BODY, _DECODING = State.IDLE, State.HEAD, State.BODY, State.DECODING
+_WORKING, _CLOSING, _CLOSED = State.WORKING, State.CLOSING, State.CLOSED
+_BYTE, _COMPLETE, _ANSWERED = Event.BYTE, Event.COMPLETE, Event.ANSWERED
 logger = logging.getLogger(__name__)
 
 
@@ -59,7 +64,7 @@ class Connection(asyncio.Protocol):
         #: Answered exchanges whose client has not read the whole answer yet.
         self._unread: Exchange | None = None
         self.address = ""
-        self.state = State.IDLE
+        self.state = _IDLE
         self.since_s = edge.crowd.now_s
         self.unread_since_s: float | None = None
         self.unsent_seen = 0
@@ -89,27 +94,27 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._edge.crowd.received_bytes += len(data)
         state = self.state
-        if state is State.CLOSING:
+        if state is _CLOSING:
             return
         if (
-            state is State.WORKING
-            or state is State.DECODING
+            state is _WORKING
+            or state is _DECODING
             or self.unread_since_s is not None
-            # `_go_on` is scheduled with earlier bytes.
-            or (state is State.IDLE and self._intake.ahead)
+            # `_go_on` is on its way with what came before these.
+            or (state is _IDLE and self._intake.ahead)
         ):
             self._keep(data)
             return
         try:
-            if state is State.BODY:
+            if state is _BODY:
                 self._read_body(data)
                 return
-            if state is State.IDLE:
+            if state is _IDLE:
                 # Empty lines before a request are to be ignored (RFC 9112, 2.2).
                 data = data.lstrip(b"\r\n")
                 if not data:
                     return
-                self._move(Event.BYTE)
+                self._move(_BYTE)
             if self._intake.ahead:
                 self._intake.keep(data)
                 self._read_head(self._intake.ahead)
@@ -147,7 +152,7 @@ class Connection(asyncio.Protocol):
 
     def _keep(self, data: bytes) -> None:
         self._intake.keep(data)
-        is_beyond = self.state not in (State.HEAD, State.BODY)
+        is_beyond = self.state not in (_HEAD, _BODY)
         if is_beyond and len(self._intake.ahead) > _AHEAD_BYTES_MAX:
             self._pause_reading()
 
@@ -206,7 +211,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         error = decoding.exception()
-        if self.state is not State.DECODING:
+        if self.state is not _DECODING:
             return
         try:
             if error is not None:
@@ -227,7 +232,7 @@ class Connection(asyncio.Protocol):
         """Hand a complete request to the application."""
         head = self._intake.head
         assert head is not None
-        self._move(Event.COMPLETE)
+        self._move(_COMPLETE)
         self._intake.ahead = rest
         self.is_new = False
         self._edge.crowd.body_bytes += len(body)
@@ -242,7 +247,7 @@ class Connection(asyncio.Protocol):
         if self.unread_since_s is not None:
             return
         intake = self._intake
-        if intake.ahead and self.state is State.IDLE:
+        if intake.ahead and self.state is _IDLE:
             data, intake.ahead = bytes(intake.ahead), b""
             # They were counted on arrival.
             self._edge.crowd.received_bytes -= len(data)
@@ -252,10 +257,12 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _has_room(self) -> bool:
-        """Return whether to read more now. The request that is arriving is always read."""
-        if self.unread_since_s is not None or self.state in (State.CLOSING, State.CLOSED):
+        """Return whether more may be read now: always what belongs to the request that is coming
+        in.
+        """
+        if self.unread_since_s is not None or self.state in (_CLOSING, _CLOSED):
             return False
-        return self.state in (State.HEAD, State.BODY) or len(self._intake.ahead) <= _AHEAD_BYTES_MAX
+        return self.state in (_HEAD, _BODY) or len(self._intake.ahead) <= _AHEAD_BYTES_MAX
 
     def _pause_reading(self) -> None:
         if not self.is_reading_paused and self._transport is not None:
@@ -313,7 +320,7 @@ class Connection(asyncio.Protocol):
             if self._transport is not None:
                 self._transport.close()
             return
-        self._move(Event.ANSWERED)
+        self._move(_ANSWERED)
         if self._intake.ahead or self.is_reading_paused:
             # Not at once, or pipelined requests with immediate answers would nest in the stack.
             asyncio.get_running_loop().call_soon(self._go_on)
@@ -344,8 +351,8 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, error: Refused) -> None:
         """Answer a request that the edge does not accept, and end the connection."""
-        if self.state is State.IDLE:
-            self._move(Event.BYTE)
+        if self.state is _IDLE:
+            self._move(_BYTE)
         self._move(Event.REFUSED)
         self._say_last(error)
 
@@ -366,8 +373,8 @@ class Connection(asyncio.Protocol):
             transport.close()
 
     def dismiss(self) -> None:
-        """End a connection without a current request."""
-        if self.state in (State.IDLE, State.HEAD, State.BODY):
+        """End a connection that has no request under way."""
+        if self.state in (_IDLE, _HEAD, _BODY):
             self._move(Event.DISMISSED)
             self._intake.forget()
             if self._transport is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httptools
 
@@ -61,16 +61,21 @@ class Head:
     accepts_gzip: bool
     #: Headers that every answer to this head has.
     extra: tuple[tuple[bytes, bytes], ...] = ()
+    #: Whether answers to it need nothing but their body.
+    is_plain: bool = field(init=False)
+    _values: dict[bytes, bytes] = field(init=False, repr=False)
 
-    @property
-    def is_plain(self) -> bool:
-        """Return whether answers to it need no special headers."""
-        return not self.extra and self.method != "HEAD"
+    def __post_init__(self) -> None:
+        # Once here, because many requests share a head that is remembered.
+        values: dict[bytes, bytes] = {}
+        for name, value in self.headers:
+            values[name] = values[name] + b", " + value if name in values else value
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "is_plain", not self.extra and self.method != "HEAD")
 
     def get(self, name: bytes) -> bytes | None:
-        """Return the header with this lower-case name. Several values are joined into a list."""
-        values = [value for one, value in self.headers if one == name]
-        return b", ".join(values) if values else None
+        """Return the header with this lower-case name; several are joined as one list."""
+        return self._values.get(name)
 
 
 class _Collector:

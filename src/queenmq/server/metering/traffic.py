@@ -154,7 +154,7 @@ class Traffic:
         """Count acks that are answered."""
         first = results[0] if results else None
         if first is not None and first.success and isinstance(acks[0], CompletedLease):
-            if all(result is first for result in results):
+            if results.count(first) == len(results):
                 # One lease, as most acks have.
                 self._acked.inc(len(results))
                 minute = self.minutes.of(first.queue_name or "")

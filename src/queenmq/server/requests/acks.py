@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -9,15 +10,17 @@ from queenmq import wire
 from queenmq.engine.requests import AckItem, CompletedLease
 from queenmq.ids import parse_uuid
 from queenmq.server.requests.checks import (
-    are_plain,
     check_name,
     check_text,
     check_uuid,
+    join_plain,
 )
 
 #: Stands for a lease id that is not even a UUID: given, and certainly not the live one.
 NO_SUCH_LEASE = UUID(int=0)
 _COMPLETED = frozenset((None, "", "completed", "success"))
+#: Consumers come back to their partitions; leases are new each time.
+_parse_partition = functools.lru_cache(maxsize=16_384)(parse_uuid)
 
 
 def to_acks(
@@ -64,14 +67,9 @@ def find_completed(
         mine.append(ack.transaction_id)
     leases = []
     for (partition_text, lease_text), ids in names.items():
-        partition_id, lease_id = parse_uuid(partition_text), parse_uuid(lease_text)
-        joined = "\n".join(ids)
-        if (
-            partition_id is None
-            or lease_id is None
-            or joined.count("\n") >= len(ids)
-            or not are_plain(ids, length_max=length_max)
-        ):
+        partition_id, lease_id = _parse_partition(partition_text), parse_uuid(lease_text)
+        joined = join_plain(ids, length_max=length_max)
+        if partition_id is None or lease_id is None or joined is None:
             return None
         leases.append(CompletedLease(partition_id, consumer_group, lease_id, len(ids), joined))
     return leases

@@ -5,7 +5,7 @@ Each error names the field, its value and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 from queenmq.engine.requests import QUEUE_MODE
@@ -44,21 +44,23 @@ def check_name(field: str, value: str, *, length_max: int) -> str:
 
 def check_names(field: str, values: Sequence[str | None], *, length_max: int) -> None:
     """Check many names, those that are not None."""
-    if not are_plain(values, length_max=length_max):
-        for value in values:
-            if value is not None:
-                check_name(field, value, length_max=length_max)
-
-
-def are_plain(values: Iterable[str | None], *, length_max: int) -> bool:
-    """Return whether all names are certainly valid. If not, they need a full check."""
     given = [value for value in values if value is not None]
-    sizes = [len(value) for value in given]
-    return not given or (
+    if given and join_plain(given, length_max=length_max) is None:
+        for value in given:
+            check_name(field, value, length_max=length_max)
+
+
+def join_plain(names: Sequence[str], *, length_max: int) -> str | None:
+    """Return names joined by line feeds, or None if one of them needs a closer look."""
+    sizes = list(map(len, names))
+    joined = "\n".join(names)
+    is_plain = (
         min(sizes) > 0
         and max(sizes) <= min(length_max, ALWAYS_FITS)
-        and "\x00" not in "".join(given)
+        and "\x00" not in joined
+        and joined.count("\n") < len(names)
     )
+    return joined if is_plain else None
 
 
 def check_text(field: str, value: str | None) -> str | None:

@@ -23,6 +23,9 @@ _WAITS = {
 }
 #: Outcomes of a candidate that gave messages.
 _HAD = (PopOutcome.GRANTED, PopOutcome.LEASED)
+#: Outcomes of a candidate that may have messages all the same.
+_UNTRIED = (PopOutcome.AGAIN, PopOutcome.SPARE)
+_NONE = PopOutcome.NONE
 
 
 class Lesson(NamedTuple):
@@ -42,8 +45,6 @@ def learn_from_call(
     """Update the pool with the results of its call."""
     pool = assignment.pool
     answered = {one.partition_id: one for one in answers}
-    if any(one.outcome in _HAD for one in answered.values()):
-        pool.cuts = 0
     is_known, due_at_ms = True, None
     for partition_id in assignment.partition_ids:
         one = answered.get(partition_id)
@@ -51,7 +52,9 @@ def learn_from_call(
             is_known = _try_again(assignment, partition_id, tick)
         else:
             _learn_one(assignment, one, tick)
-            if one.outcome in _WAITS and one.due_ms is not None:
+            if one.outcome in _HAD:
+                pool.cuts = 0
+            elif one.outcome in _WAITS and one.due_ms is not None:
                 due_at_ms = min(now_ms + one.due_ms, due_at_ms or now_ms + one.due_ms)
     wants_look_up = len(pool.held) >= pool.prune_at and pool.horizon is not None
     return Lesson(is_known, due_at_ms, wants_look_up)
@@ -60,11 +63,11 @@ def learn_from_call(
 def _learn_one(assignment: Assignment, one: PopGrant, tick: int) -> None:
     intention, pool, _, seen_tick = assignment
     partition_id = one.partition_id
-    if one.outcome in (PopOutcome.AGAIN, PopOutcome.SPARE):
+    if one.outcome in _UNTRIED:
         pool.mark_ready(partition_id)
     elif one.outcome in _WAITS:
         pool.hold(partition_id, _WAITS[one.outcome], tick)
-    elif one.outcome is not PopOutcome.NONE and not intention.request.is_auto_ack:
+    elif one.outcome is not _NONE and not intention.request.is_auto_ack:
         pool.hold(partition_id, HoldReason.LEASE, tick)
     elif one.has_more:
         pool.mark_ready(partition_id)

@@ -17,6 +17,8 @@ from queenmq.errors import QueenError, StorageFault, StorageUnavailable
 
 #: Failed calls in a row after which a pop gets the error.
 _BROKEN_MAX = 2
+_GRANTED, _LEASED = PopOutcome.GRANTED, PopOutcome.LEASED
+_ABANDONED = PopState.ABANDONED
 
 
 class LeaseResults:
@@ -63,9 +65,9 @@ class LeaseResults:
         intention, pool, *_ = assignment
         yield from self.learn(assignment, answers, now_ms)
         intention.broken_calls = 0
-        granted = [one for one in answers if one.outcome is PopOutcome.GRANTED]
-        leased = [one for one in answers if one.outcome is PopOutcome.LEASED]
-        if intention.state is PopState.ABANDONED:
+        granted = [one for one in answers if one.outcome is _GRANTED]
+        leased = [one for one in answers if one.outcome is _LEASED]
+        if intention.state is _ABANDONED:
             event = PopEvent.GRANTED if granted or leased else PopEvent.REFUSED
             yield from self._abandon(intention, pool, event, [*granted, *leased], now_ms)
         elif leased:

@@ -13,6 +13,8 @@ from queenmq.engine.pop.board.state import BoardState
 from queenmq.engine.pop.intention import PopAnswer
 from queenmq.engine.pop.machine import PopEvent
 
+_ASSIGNED = PopEvent.ASSIGNED
+
 
 class Turns:
     """Plans calls, and resolves the pools that have nothing to try."""
@@ -74,7 +76,7 @@ class Turns:
 
     def _start(self, assignment: Assignment, now_ms: float) -> None:
         intention, pool, partition_ids, _ = assignment
-        intention.move(PopEvent.ASSIGNED, now_ms)
+        intention.move(_ASSIGNED, now_ms)
         pool.remove(intention)
         pool.claims.add(intention.number)
         for partition_id in partition_ids:

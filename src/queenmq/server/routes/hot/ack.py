@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from queenmq.server.routes.hot.pop import PopRoute
 from queenmq.server.routing.spec import route
 from queenmq.settings import Settings
 
+_ACK_SINGLE, _ACK_BATCH = OperationType.ACK_SINGLE, OperationType.ACK_BATCH
 Acks: TypeAlias = list[CompletedLease] | list[AckItem]
 
 
@@ -63,7 +65,7 @@ class AckRoute:
     )
     def one(self, exchange: Exchange) -> None:
         """Ack one message; the answer is an array of one."""
-        self._load.admit(OperationType.ACK_SINGLE)
+        self._load.admit(_ACK_SINGLE)
         request = wire.decode(exchange.body, wire.AckRequest)
         length_max = self._settings.max_name_length
         group = check_group(request.consumer_group, length_max=length_max)
@@ -78,8 +80,8 @@ class AckRoute:
         is_hot=True,
     )
     def batch(self, exchange: Exchange) -> None:
-        """Ack many messages of one group, and on request pop the next ones."""
-        self._load.admit(OperationType.ACK_BATCH)
+        """Ack many messages of one group, and pop what comes after them if that is asked."""
+        self._load.admit(_ACK_BATCH)
         try:
             request = wire.decode(exchange.body, wire.AckBatchRequest)
         except InvalidRequest as error:
@@ -104,7 +106,7 @@ class AckRoute:
             exchange.run(self._within_reach(exchange, acks, ids))
         else:
             exchange.follow(
-                self._service.ack(acks), lambda results: self._answer(exchange, acks, ids, results)
+                self._service.ack(acks), functools.partial(self._answer, exchange, acks, ids)
             )
 
     def _answer(

@@ -55,6 +55,7 @@ _QUERY: dict[str, Any] = {
 #: As for an extension.
 _LEASE_SECONDS_MAX = 86_400
 _NEW_MODES = ("new", "new-only")
+_POP = OperationType.POP
 #: What the reason header says when a pop finds nothing.
 _REASONS = {"": "no_available_partition", "held": "lease_held", "none": "no_available_partition"}
 
@@ -100,7 +101,7 @@ class PopRoute:
         request = self._parse(exchange.head.path, exchange.head.query)
         if exchange.identity.is_limited:
             check_queue(exchange.identity, request.scope.queue)
-        self._load.admit(OperationType.POP)
+        self._load.admit(_POP)
         if self._maintenance.is_pop or not self._subscriptions.is_fixed(request):
             exchange.run(self._start_later(exchange, request))
             return
@@ -176,7 +177,7 @@ class PopRoute:
         if exchange.has_left:
             return None
         try:
-            self._load.admit(OperationType.POP)
+            self._load.admit(_POP)
             answer = self._open(request, await self._pop(exchange, request))
         except QueenError:
             return None

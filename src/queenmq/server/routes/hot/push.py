@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
-
-from msgspec import Raw
 
 from queenmq import wire
 from queenmq.auth.decision import check_queues
@@ -34,51 +33,50 @@ def to_push_items(
     """
     check_count("items", len(items), count_max=settings.max_items)
     length_max = settings.max_name_length
-    known: dict[tuple[str, str | None], PartitionKey] = {}
-    keys: list[PartitionKey] = []
-    for item in items:
-        place = (item.queue, item.partition)
-        key = known.get(place)
-        if key is None:
-            key = known[place] = _checked_key(item, length_max)
-        keys.append(key)
+    keys = [_checked_key(item.queue, item.partition, length_max) for item in items]
     if identity.is_limited:
-        check_queues(identity, {key.queue for key in known.values()})
+        check_queues(identity, {key.queue for key in keys})
+    names = [item.transaction_id for item in items]
+    traces = [item.trace_id for item in items]
     transaction_ids = None
-    if any(item.transaction_id is not None for item in items):
-        transaction_ids = [item.transaction_id for item in items]
-        check_names("transactionId", transaction_ids, length_max=length_max)
+    if names.count(None) < len(names):
+        transaction_ids = names
+        check_names("transactionId", names, length_max=length_max)
     trace_ids = None
-    if any(item.trace_id is not None for item in items):
-        trace_ids = [
-            None if item.trace_id is None else check_uuid("traceId", item.trace_id)
-            for item in items
-        ]
+    if traces.count(None) < len(traces):
+        trace_ids = [None if one is None else check_uuid("traceId", one) for one in traces]
+    subject = identity.subject
     return PushItems(
-        keys=keys,
-        payloads=[_payload_text(item.payload, settings.max_payload_bytes) for item in items],
-        transaction_ids=transaction_ids,
-        trace_ids=trace_ids,
-        producer_subs=None if identity.subject is None else [identity.subject] * len(keys),
+        keys,
+        _payload_texts(items, settings.max_payload_bytes),
+        transaction_ids,
+        trace_ids,
+        None if subject is None else [subject] * len(keys),
     )
 
 
-def _checked_key(item: wire.PushItem, length_max: int) -> PartitionKey:
-    partition = DEFAULT_PARTITION if item.partition is None else item.partition
+# Producers repeat themselves: most pushes go to partitions that were pushed to a moment ago.
+@functools.lru_cache(maxsize=16_384)
+def _checked_key(queue: str, partition: str | None, length_max: int) -> PartitionKey:
     return PartitionKey(
-        check_name("queue", item.queue, length_max=length_max),
-        check_name("partition", partition, length_max=length_max),
+        check_name("queue", queue, length_max=length_max),
+        check_name(
+            "partition",
+            DEFAULT_PARTITION if partition is None else partition,
+            length_max=length_max,
+        ),
     )
 
 
-def _payload_text(payload: Raw, size_max: int) -> str:
-    text = bytes(payload)
-    if len(text) > size_max:
+def _payload_texts(items: Sequence[wire.PushItem], size_max: int) -> list[str]:
+    payloads = [bytes(item.payload) for item in items]
+    size = max(map(len, payloads), default=0)
+    if size > size_max:
         raise RequestTooLarge(
-            f"a payload has {len(text)} bytes; use at most {size_max},"
+            f"a payload has {size} bytes; use at most {size_max},"
             " or store it elsewhere and push a reference"
         )
-    return text.decode()
+    return [payload.decode() for payload in payloads]
 
 
 #: The reason in the answer for an item that is stored later.
@@ -89,6 +87,7 @@ _REASONS = {
     ItemOutcome.SPOOLED_FOR_MAINTENANCE: "maintenance",
 }
 _STORED = ItemOutcome.STORED
+_PUSH, _QUEUE = OperationType.PUSH, LoadDecision.QUEUE
 _SPOOLED = (ItemOutcome.SPOOLED, ItemOutcome.SPOOLED_FOR_MAINTENANCE)
 
 
@@ -102,12 +101,14 @@ def push_answers(
     if items.trace_ids is None and outcome.outcomes.count(_STORED) == len(outcome.outcomes):
         # All stored, as nearly always.
         ids = outcome.message_ids
-        names = [one or made for one, made in zip(items.transaction_ids or ids, ids, strict=True)]
+        names = items.transaction_ids or ids
         return [
             wire.PushQueued(
-                index, name or "", "queued", made or "", ref.id_text, None, ref.key.queue
+                index, name or made or "", "queued", made or "", ref.id_text, None, ref.key.queue
             )
-            for index, (name, made, ref) in enumerate(zip(names, ids, outcome.refs, strict=True))
+            for index, name, made, ref in zip(
+                range(len(ids)), names, ids, outcome.refs, strict=True
+            )
         ]
     answers: list[wire.PushAnswer] = []
     for index, (message_id, how) in enumerate(
@@ -218,8 +219,8 @@ class PushRoute:
         self._push(exchange, needs_key=True)
 
     def _push(self, exchange: Exchange, *, needs_key: bool) -> None:
-        # Before decoding, because refusals must be cheap.
-        decision = self._load.admit(OperationType.PUSH)
+        # Before decoding: what is refused shall cost little.
+        decision = self._load.admit(_PUSH)
         try:
             request = wire.decode(exchange.body, wire.PushRequest)
         except InvalidRequest as error:
@@ -236,17 +237,17 @@ class PushRoute:
             items.request_key = request_key(key, exchange.body, exchange.identity.key_owner)
         elif needs_key:
             raise InvalidRequest("idempotencyKey is missing; give each request a key of its own")
-        pushed = self._service.submit(items, is_queued=decision is LoadDecision.QUEUE)
-        pushed.add_done_callback(lambda future: self._encode_stored(exchange, items, future))
+        pushed = self._service.submit(items, is_queued=decision is _QUEUE)
+        pushed.add_done_callback(functools.partial(self._encode_stored, exchange, items))
 
     def _encode_stored(
         self, exchange: Exchange, items: PushItems, future: asyncio.Future[PushOutcome]
     ) -> None:
         error = None if future.cancelled() else future.exception()
-        if isinstance(error, StorageUnavailable):
+        if error is not None and isinstance(error, StorageUnavailable):
             exchange.run(self._rescue(exchange, items, error))
         else:
-            exchange.complete(lambda outcome: self._answer(exchange, items, outcome), future)
+            exchange.complete(functools.partial(self._answer, exchange, items), future)
 
     async def _rescue(
         self, exchange: Exchange, items: PushItems, error: StorageUnavailable
