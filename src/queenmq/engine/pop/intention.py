@@ -76,6 +76,7 @@ class Intention:
         self.tries = 0
         self.broken_calls = 0
         self.last_outcome = ""
+        self.came_at_ms = now_ms
         self._since_ms = now_ms
         self._times = times
         times.entries[_PENDING] += 1
@@ -98,4 +99,5 @@ class Intention:
         self.state = after
         self._times.entries[after] += 1
         self._times.observers[before]((now_ms - self._since_ms) / 1000)
+        self.came_at_ms = now_ms
         self._since_ms = now_ms
