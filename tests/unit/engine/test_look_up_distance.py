@@ -217,6 +217,23 @@ class TestTimeOut:
         assert other is not None and other.pools == [watched.pool(MAILS)]
         assert other.limit_ms == 50
 
+    def test_a_slow_place_is_looked_up_beside_the_others(self) -> None:
+        watched = Watched()
+        submit(watched.board)
+        look_up = watched.turn(1_000)
+        assert look_up is not None
+        watched.time_out(look_up, 1_050)
+        watched.board.due(1_150)
+        slow = watched.turn(1_150)
+        assert slow is not None and slow.limit_ms == 800
+        submit(watched.board, MAILS, now_ms=1_160)
+        other = watched.turn(1_160)
+        assert other is not None and other.pools == [watched.pool(MAILS)]
+        submit(watched.board, now_ms=1_170)
+        assert watched.turn(1_170) is None, "it is in one look-up at a time"
+        watched.answer(other, 1_180)
+        assert watched.answer(slow, 1_200) and watched.pool().slowness == 0
+
     def test_quick_answers_bring_the_limit_down_again(self) -> None:
         watched = Watched()
         watched.pool().slowness = 2
