@@ -8,7 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -96,6 +96,19 @@ def look_at_processes(broker: BrokerProcess, planted: Planted) -> None:
     )
 
 
+def fail_to_move(call: Callable[..., httpx.Response], planted: Planted) -> None:
+    """Have the broker connect to a server that is not there, with a password of the caller's."""
+    target = {"host": "127.0.0.1", "port": 1, "database": "d", "user": "u"}
+    target["password"] = planted.plant("target's password")
+    for way in ("test-connection", "validate", "start"):
+        call("POST", f"/api/v1/migration/{way}", json=target)
+    wait_until(
+        lambda: call("GET", "/api/v1/migration/status").json()["status"] == "failed",
+        timeout_s=SOON_S,
+        what="the end of the move",
+    )
+
+
 async def test_nothing_that_a_broker_writes_shows_a_secret(
     broker: BrokerProcess, planted: Planted, database: asyncpg.Connection, tmp_path: Path
 ) -> None:
@@ -152,16 +165,7 @@ async def test_nothing_that_a_broker_writes_shows_a_secret(
     ):  # fmt: skip
         assert call("GET", path).status_code == 200, path
 
-    target = {"host": "127.0.0.1", "port": 1, "database": "d", "user": "u"}
-    target["password"] = planted.plant("target's password")
-    for way in ("test-connection", "validate", "start"):
-        call("POST", f"/api/v1/migration/{way}", json=target)
-    wait_until(
-        lambda: call("GET", "/api/v1/migration/status").json()["status"] == "failed",
-        timeout_s=SOON_S,
-        what="the end of the move",
-    )
-
+    fail_to_move(call, planted)
     look_at_processes(broker, planted)
     assert broker.stop() == 0
     planted.look("the log", "\n".join(broker.log))
