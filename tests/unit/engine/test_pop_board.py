@@ -276,6 +276,19 @@ class TestPoolsAreForgotten:
         assert idle not in list(board.state.pools)
         assert list(board.state.pool_of(waiter.request).waiting()) == [waiter]
 
+    def test_pools_in_use_are_gone_through_only_when_they_have_doubled(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(state, "POOLS_MAX", 3)
+        board = make_board()
+        for name in "abcd":
+            submit(board, Scope(name))
+        idle = mark(board, scope=Scope("idle"))
+        submit(board, Scope("e"))
+        assert idle in list(board.state.pools)
+        submit(board, Scope("f"))
+        assert idle not in list(board.state.pools)
+
     def test_a_pool_with_a_call_in_flight_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # Its pop may come back without a partition, and then has to be found by the next push.
         monkeypatch.setattr(state, "POOLS_MAX", 1)

@@ -37,6 +37,9 @@ class LoadDecision(StrEnum):
     REJECT = "reject"
 
 
+_EXECUTE = LoadDecision.EXECUTE
+
+
 class SlotUse(NamedTuple):
     """Database connections in all, those in use, and calls that wait for one."""
 
@@ -82,8 +85,10 @@ class Depth(Enum):
     ACKS = "acks"
 
     def of(self, pressure: Pressure) -> int:
-        is_acks = self is Depth.ACKS
-        return pressure.acks_waiting if is_acks else pressure.operation_depth
+        return pressure.acks_waiting if self is _ACKS else pressure.operation_depth
+
+
+_ACKS = Depth.ACKS
 
 
 class Threshold(NamedTuple):
@@ -170,7 +175,7 @@ def decide(
     if is_engaged or threshold.is_bound_strict:
         if threshold.depth.of(pressure) >= threshold.bound:
             return LoadDecision.REJECT
-    return threshold.when_engaged if is_engaged else LoadDecision.EXECUTE
+    return threshold.when_engaged if is_engaged else _EXECUTE
 
 
 def retry_after_s(depth: int, drain_rate: float | None) -> int:

@@ -53,17 +53,17 @@ def find_completed(
     None if an ack does anything else, names no lease, or has a value that needs a full check.
     """
     names: dict[tuple[str, str], list[str]] = {}
-    last: tuple[str, str] | None = None
+    partition_text = lease_text = ""
     mine: list[str] = []
     for ack in acks:
         if ack.status not in _COMPLETED or ack.error is not None or not ack.lease_id:
             return None
-        if last is None or ack.partition_id != last[0] or ack.lease_id != last[1]:
-            last = (ack.partition_id, ack.lease_id)
-            if last in names:
+        if ack.lease_id != lease_text or ack.partition_id != partition_text:
+            partition_text, lease_text = place = (ack.partition_id, ack.lease_id)
+            if place in names:
                 # Results are in the order of the acks, which these are not.
                 return None
-            mine = names[last] = []
+            mine = names[place] = []
         mine.append(ack.transaction_id)
     leases = []
     for (partition_text, lease_text), ids in names.items():

@@ -52,7 +52,7 @@ def check_names(field: str, values: Sequence[str | None], *, length_max: int) ->
 
 def join_plain(names: Sequence[str], *, length_max: int) -> str | None:
     """Return names joined by line feeds, or None if one of them needs a closer look."""
-    sizes = list(map(len, names))
+    sizes = [len(name) for name in names]
     joined = "\n".join(names)
     is_plain = (
         min(sizes) > 0

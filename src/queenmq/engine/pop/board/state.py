@@ -37,6 +37,8 @@ class BoardState:
         self.metrics = metrics
         self.find_known = find_known
         self.pools = PoolIndex()
+        #: As many may be there before idle ones are looked for again.
+        self._pools_wanted = 0
         #: Pools with news: a waiter or a partition was added, or a call for them has ended.
         self.dirty: dict[Pool, None] = {}
         #: Pools that need a look-up, and those that need one of their own.
@@ -71,8 +73,10 @@ class BoardState:
 
     def pool_of(self, request: PopRequest) -> Pool:
         """Find the pool of a request, or make it."""
-        if len(self.pools) >= POOLS_MAX:
+        if len(self.pools) >= max(POOLS_MAX, self._pools_wanted):
             self.pools.remove_idle()
+            # Pools in use stay. Going through them for every pop would cost more than the pops.
+            self._pools_wanted = 2 * len(self.pools)
         return self.pools.get_or_add(request.scope, request.consumer_group)
 
     def finish(
