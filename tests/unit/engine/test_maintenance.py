@@ -17,16 +17,13 @@ class _Switches:
         self.is_read = asyncio.Event()
         self.gate = asyncio.Event()
         self._writers = asyncio.Barrier(writers)
-        #: Told to the pop path, in order.
-        self.told: list[tuple[str, bool]] = []
-        self.maintenance = Maintenance(
-            read=self._read,
-            write=self._write,
-            remove=self._remove,
-            on_push=lambda value: self.told.append(("push", value)),
-            on_pop=lambda value: self.told.append(("pop", value)),
-            on_group=lambda group, value: self.told.append((group, value)),
-        )
+        #: Heard by the pop path, in order.
+        self.heard: list[tuple[str, bool]] = []
+        news = News()
+        news.pushes_buffered.declare(lambda value: self.heard.append(("push", value)))
+        news.pops_paused.declare(lambda value: self.heard.append(("pop", value)))
+        news.group_paused.declare(lambda group, value: self.heard.append((group, value)))
+        self.maintenance = Maintenance(self, news=news)
 
     async def read_state(self) -> dict[str, Any]:
         rows = dict(self.rows)
@@ -38,7 +35,7 @@ class _Switches:
         self.rows[name] = value
         await self._writers.wait()
 
-    async def _remove(self, name: str) -> None:
+    async def remove_state(self, name: str) -> None:
         self.rows.pop(name)
         await self._writers.wait()
 
@@ -51,7 +48,7 @@ async def test_groups_that_are_paused_at_once_are_all_paused() -> None:
     await asyncio.gather(maintenance.pause_group("a", False), maintenance.pause_group("c", True))
     assert maintenance.paused_groups == frozenset("bc")
     # None was served in between.
-    assert sorted(switches.told) == [("a", False), ("a", True), ("b", True), ("c", True)]
+    assert sorted(switches.heard) == [("a", False), ("a", True), ("b", True), ("c", True)]
 
 
 async def test_a_read_that_began_before_a_switch_does_not_undo_it() -> None:
