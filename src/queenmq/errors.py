@@ -148,7 +148,7 @@ class CallTimedOut(StorageUnavailable):
     def __init__(self, limit_ms: int) -> None:
         super().__init__(
             f"the database took longer than {limit_ms} ms for a look-up; try again",
-            public="the database takes long to find messages; try again",
+            public="the database is slow to search; try again",
             reason="slow",
             is_suspicious=False,
         )

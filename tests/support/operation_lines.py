@@ -101,7 +101,9 @@ class OperationLines:
                 one.retry_count += 1
                 one.status = "failed" if one.retry_count >= 3 else "pending"
 
-    async def find_partitions(self, keys: Sequence[PartitionKey]) -> list[PartitionRef]:
+    async def find_partitions(
+        self, keys: Sequence[PartitionKey], *, limit_ms: int | None = None
+    ) -> list[PartitionRef]:
         return [
             PartitionRef(
                 key=key,

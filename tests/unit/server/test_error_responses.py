@@ -105,6 +105,7 @@ def test_only_those_that_may_pass_by_themselves_say_when_to_try_again() -> None:
     waits = {kind.__name__: retry_after_s(kind("text")) for kind in KINDS}
     assert {name for name, seconds in waits.items() if seconds is not None} == {
         "AccessRefused",
+        "CallTimedOut",
         "DecryptionFailed",
         "EncryptionKeyMissing",
         "OperationQueueFull",

@@ -99,5 +99,4 @@ class Intention:
         self.state = after
         self._times.entries[after] += 1
         self._times.observers[before]((now_ms - self._since_ms) / 1000)
-        self.came_at_ms = now_ms
         self._since_ms = now_ms
