@@ -44,6 +44,12 @@ def _sql() -> dict[str, str]:
     return load_queries("moving")
 
 
+async def check_reach(url: str) -> None:
+    """Raise StorageUnavailable unless a database can be reached."""
+    async with open_connection(url, timeout_ms=_CONNECT_MS):
+        pass
+
+
 async def look_at(url: str) -> str:
     """Check the target of a move and return its version. Raises if it cannot be used."""
     async with open_connection(url, timeout_ms=_CONNECT_MS) as target:

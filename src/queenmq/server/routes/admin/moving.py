@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.clock import utc_now
-from queenmq.errors import Conflict, InvalidRequest, QueenError
+from queenmq.errors import Conflict, InvalidRequest, QueenError, StorageUnavailable
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.times import iso
 from queenmq.server.routing.spec import route
@@ -78,7 +78,16 @@ class MigrationRoutes:
     @route("POST", _HOME + "validate", wire.MigrationValidated, request=wire.MigrationTarget)
     async def validate(self, request: Request) -> Response:
         """Compare all tables of both databases. Reads every row of both."""
-        url = _url_of(await read_request(request, wire.MigrationTarget))
+        target = await read_request(request, wire.MigrationTarget)
+        url = _url_of(target)
+        try:
+            await mover.check_reach(url)
+        except StorageUnavailable as error:
+            # A 503 would say that our own database is away.
+            raise Conflict(
+                f"the target {target.host!r:.80}, port {target.port}, cannot be reached; check it"
+                " with test-connection"
+            ) from error
         compared = await mover.compare(self._source_url, url)
         tables = [
             wire.TableCompared(one.table, one.source.rows, one.target.rows, one.is_match)
