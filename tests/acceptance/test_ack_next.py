@@ -100,11 +100,11 @@ async def test_without_news_nothing_follows(broker: BrokerProcess) -> None:
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("/api/v1/push", "is no pop"),
-        ("/api/v1/popular", "is no pop"),
-        ("", "is no pop"),
+        ("/api/v1/push", "is not a pop"),
+        ("/api/v1/popular", "is not a pop"),
+        ("", "is not a pop"),
         ("/api/v1/pop/queue/q?batch=0", "batch 0"),
-        ("/api/v1/pop/queue/q?wait=true", "waits"),
+        ("/api/v1/pop/queue/q?wait=true", "hold up"),
         ("/api/v1/pop/queue/q?partitions=0", "partitions 0"),
         ("/api/v1/pop", "namespace or task"),
         (7, "next"),

@@ -73,10 +73,10 @@ async def test_a_connection_is_not_used_again_if_it_may_not_be(answer: Verbatim)
         (Cut(), "the connection was closed"),
         (Cut(Say(200, {"a": 1}), after_bytes=30), "the connection was closed"),
         (Verbatim((CHUNKED + b"8\r\n{",), then_close=True), "the connection was closed"),
-        (Verbatim((b"SSH-2.0-OpenSSH_9\r\n",)), "no HTTP"),
-        (Verbatim((CHUNKED + b"nonsense\r\n",)), "no HTTP"),
+        (Verbatim((b"SSH-2.0-OpenSSH_9\r\n",)), "is not HTTP"),
+        (Verbatim((CHUNKED + b"nonsense\r\n",)), "is not HTTP"),
         (Verbatim((b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",)),
-         "no HTTP"),
+         "is not HTTP"),
     ],
     ids=["nothing", "half a head", "half a chunk", "another protocol", "bad chunk", "upgrade"],
 )  # fmt: skip

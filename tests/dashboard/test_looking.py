@@ -76,7 +76,7 @@ def test_the_pipeline_shows_streams_runs_and_the_archive(
     page = world.enter(watched, "read-only", "#/pipeline")
     # Where there is nothing, it is told how to begin.
     for command in ("archive --queue orders", "analytics --from 24h", "audit --lake"):
-        page.get_by_text(f"queen pipeline {command}").wait_for()
+        page.get_by_text(f"queen pipeline {command}").first.wait_for()
     queue = f"{unique()} {HOSTILE}"
     world.push(queue, 1)
     _run_analytics(world, queue)

@@ -61,7 +61,7 @@ def test_a_continuous_run_archives_what_comes_and_stops_cleanly(
     [
         ([], "nothing to archive: give --queue, --pattern, --namespace or --task"),
         (["--queue", "a", "--pattern", "b"], "queue and queuePattern exclude each other"),
-        (["--pattern", "("], "queuePattern '(' is no pattern"),
+        (["--pattern", "("], "queuePattern '(' is not a regular expression"),
     ],
 )
 def test_a_mistake_is_told_before_spark_starts(

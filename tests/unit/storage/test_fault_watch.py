@@ -26,7 +26,7 @@ def test_faults_are_counted_and_logged_at_a_bounded_rate(
         watch.note(StorageFault("no right", code="42501"))
     watch.note(StorageFault("no table", code="42P01"))
     assert watch.totals == {"42501": 100, "42P01": 1}
-    assert [(one.levelno, one.message) for one in caplog.records] == [
+    assert [(one.levelno, one.getMessage()) for one in caplog.records] == [
         (logging.ERROR, "no right"),
         (logging.ERROR, "no table"),
     ]

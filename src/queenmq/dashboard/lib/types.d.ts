@@ -446,6 +446,7 @@ export interface Health {
   "shared_state": SharedState;
   "queen": WorkerState;
   "error": string | null;
+  "services": Record<string, string>;
 }
 export interface HotUpdates {
   "table": string;
