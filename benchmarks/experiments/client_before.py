@@ -1,7 +1,7 @@
 """Our client against this broker and an older one: CPU of broker and database per message.
 
 `QUEEN_BENCH_BEFORE` names the `src` directory of the older one, for instance of
-`git archive d03533f src | tar -x -C <directory>`, the last commit before completed leases were
+`git archive f646031 src | tar -x -C <directory>`, the last commit before completed leases were
 acked as such. The client is that of today on both sides; it names messages for a server that knows
 no idempotency keys.
 """
