@@ -24,7 +24,7 @@ def test_few_calls_next_door_and_more_with_the_distance() -> None:
     near, nearby, far, very_far = (
         decide_in_flight(load(wait), least=2, most=16) for wait in (0.1, 1, 5, 20)
     )
-    assert near <= nearby <= 4
+    assert near == nearby == 2
     assert min(far, very_far) >= 8
 
 
