@@ -1,4 +1,4 @@
-"""What authentication costs: push-1 with a token that is checked, and without.
+"""Measure what authentication costs: push-1 with a token that is checked, and without.
 
 Two brokers share one database and take turns. All requests carry the same header, so that only the
 check differs.

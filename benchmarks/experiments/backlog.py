@@ -1,4 +1,4 @@
-"""Whether a pop gets dearer with the number of messages that wait behind the one it takes."""
+"""Check whether a pop gets dearer with the number of messages that wait behind the one it takes."""
 
 from __future__ import annotations
 

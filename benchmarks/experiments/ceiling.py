@@ -1,4 +1,4 @@
-"""How much of what the database can do a broker delivers.
+"""Measure how much of what the database can do a broker delivers.
 
 pgbench makes the same calls as a broker, of the size that its calls have with 64 connections, on as
 many sessions as it has calls in flight, with nothing in between: no HTTP, no JSON, no waiting for

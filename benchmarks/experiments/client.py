@@ -1,4 +1,4 @@
-"""How many messages one loop moves: our client against the official one.
+"""Measure how many messages one loop moves: our client against the official one.
 
 Both run in this process, in turns, against one broker, with the same calls, batch sizes and
 promises: a push loop sends the next request when it has the answer to the last; a consume loop of

@@ -1,4 +1,4 @@
-"""How many calls in flight serve a database that is not next door.
+"""Measure how many calls in flight serve a database that is not next door.
 
 One broker per setting, all on one database behind one proxy that plays the distance; in every cell
 they take turns. The broker that adapts has to find its number by itself, for each cell anew.

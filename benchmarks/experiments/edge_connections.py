@@ -1,4 +1,4 @@
-"""What an open connection and a parked long poll cost in memory."""
+"""Measure what an open connection and a parked long poll cost in memory."""
 
 from __future__ import annotations
 

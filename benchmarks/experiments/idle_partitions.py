@@ -1,4 +1,4 @@
-"""What many partitions cost, and what is left of that when half of them are removed.
+"""Measure what many partitions cost, and what is left of that when half of them are removed.
 
 QUEEN_BENCH_PARTITIONS says how many; a million unless set.
 """

@@ -1,4 +1,4 @@
-"""How long a message takes from its producer to a consumer that waits for it."""
+"""Measure how long a message takes from its producer to a consumer that waits for it."""
 
 from __future__ import annotations
 

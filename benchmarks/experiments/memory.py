@@ -1,4 +1,4 @@
-"""What a broker remembers, in bytes: partitions, parked polls, consumer groups.
+"""Measure what a broker remembers, in bytes: partitions, parked polls, consumer groups.
 
 Its own objects in a process of their own for each row, without sockets and database:
 `edge-connections` measures parked polls with their connections.

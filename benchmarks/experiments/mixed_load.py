@@ -1,4 +1,4 @@
-"""Whether pushes and pops on the same partitions stand in each other's way.
+"""Check whether pushes and pops on the same partitions stand in each other's way.
 
 Each side alone has all connections, both at once have half of them each. Two sides that only share
 the processors keep shares of their own rates that sum up to one; what is missing they lose by

@@ -1,4 +1,4 @@
-"""What load management is worth when producers send more than the database can take.
+"""Measure what load management is worth when producers send more than the database can take.
 
 A hundred producers push large requests as fast as they are answered, against a pool of four
 connections; once without load management, where everybody waits in line, and once with it, where

@@ -1,4 +1,4 @@
-"""Whether a pop that names no partition gets dearer with the number of partitions."""
+"""Check whether a pop that names no partition gets dearer with the number of partitions."""
 
 from __future__ import annotations
 

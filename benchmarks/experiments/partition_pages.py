@@ -1,4 +1,4 @@
-"""Whether the dashboard's pages of partitions stay quick in a queue that has very many."""
+"""Check whether the dashboard's pages of partitions stay quick in a queue that has very many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TLS and encrypted queues cost: push-1 and push-10 of a kilobyte, with and without.
+"""Measure what TLS and encrypted queues cost: push-1 and push-10 of a kilobyte, with and without.
 
 Two brokers share one database, one of them with TLS, and the sides take turns. Only ratios of one
 round are compared.

@@ -1,4 +1,4 @@
-"""What an archive costs: the job `archive`, and plain Parquet files of the same messages.
+"""Measure what an archive costs: the job `archive`, and plain Parquet files of the same messages.
 
 The job sorts, parses payloads into variants, commits to a Delta table, reads back, compares with
 the queue by checksum, writes the manifest and marks the partitions; files that Spark just writes

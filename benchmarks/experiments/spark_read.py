@@ -1,4 +1,4 @@
-"""How fast Spark reads a queue: our data source, the same by JDBC, and row at a time.
+"""Measure how fast Spark reads a queue: our data source, the same by JDBC, and row at a time.
 
 All read the same columns in tasks of the same ranges, to nowhere. JDBC gets its ranges for nothing:
 finding them counts for the others only. Row at a time has a tenth of the messages to read, or it

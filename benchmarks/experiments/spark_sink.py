@@ -1,4 +1,4 @@
-"""How fast Spark writes to a queue: our sink, JDBC appends, and pushes over HTTP.
+"""Measure how fast Spark writes to a queue: our sink, JDBC appends, and pushes over HTTP.
 
 Our sink stores each batch whole and once, in order, numbered, without repeats. JDBC appends do
 nothing of that. One of their tables has the columns and indexes that messages have: that is the

@@ -1,4 +1,4 @@
-"""How fast pushes are accepted while they are kept on disk, against storing them at once.
+"""Measure how fast pushes are accepted while they are kept on disk, against storing them at once.
 
 Maintenance mode is what an outage is for pushes, without one.
 """

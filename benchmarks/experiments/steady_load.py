@@ -1,4 +1,4 @@
-"""Whether anything grows under a steady load with retention and history on.
+"""Check whether anything grows under a steady load with retention and history on.
 
 QUEEN_BENCH_MINUTES says how long; half an hour tells more than the minute it takes unless set. With
 QUEEN_BENCH_CHART the chart is written to that file.

@@ -1,4 +1,4 @@
-"""What it costs when consumer groups subscribe to a queue of very many partitions."""
+"""Measure what it costs when consumer groups subscribe to a queue of very many partitions."""
 
 from __future__ import annotations
 

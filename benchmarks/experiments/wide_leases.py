@@ -1,4 +1,4 @@
-"""What leases over many partitions leave behind: rows and bytes after a minute of load."""
+"""Measure what leases over many partitions leave behind: rows and bytes after a minute of load."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Output:
 
     @property
     def is_document(self) -> bool:
-        """Whether the result is one document, which can only be printed whole."""
+        """Return whether the result is one document, which can only be printed whole."""
         return self.format in (Format.JSON, Format.YAML, Format.JSONPATH)
 
     def rows(self, rows: Iterable[Row], columns: Sequence[Column]) -> None:

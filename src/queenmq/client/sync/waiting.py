@@ -26,7 +26,7 @@ class Waiter(Generic[T]):
 
 
 class _Waiting(Protocol[T_co]):
-    """What `waited` needs of an object; `T_co` is what it stands for."""
+    """The part of an object that `waited` uses. `T_co` is the type of its result."""
 
     _thread: LoopThread
 

@@ -51,7 +51,7 @@ class DeadLetters(NamedTuple):
 
 
 class XminHolder(NamedTuple):
-    """What keeps dead rows from being removed."""
+    """The holder of the oldest xmin, which keeps dead rows from being removed."""
 
     what: str
     xid_age: int

@@ -27,7 +27,7 @@ _RETRY_S = 1.0
 
 
 class Membership:
-    """Whether a broker has joined its database, and which one that is."""
+    """The state of a broker towards its database: joined or not, and which one it is."""
 
     def __init__(self, watch: OutageWatch, database_id: str | None) -> None:
         self._watch = watch

@@ -96,7 +96,7 @@ class Built:
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """What routes read from the broker."""
+    """Values that routes read from the broker."""
 
     #: The database of this broker.
     source_url: str

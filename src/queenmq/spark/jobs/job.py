@@ -32,7 +32,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class About:
-    """What a run is about: the job, its database, and the options that tell runs apart."""
+    """The job of a run, its database, and the options that tell runs apart."""
 
     job: str
     url: str

@@ -33,7 +33,7 @@ _CLOSE_S = 5.0
 
 
 class Pooled(Protocol):
-    """What the pool needs of a connection."""
+    """The part of a connection that the pool uses."""
 
     def is_closed(self) -> bool: ...
 

@@ -69,7 +69,7 @@ class PipelineStore:
         return await self._rows("list_archived")
 
     async def list_archived_days(self) -> list[Row]:
-        """What was pushed on each day of the history, and how much of it is in a lake."""
+        """Return the messages pushed on each day of the history, and how many are in a lake."""
         return await self._rows("list_archived_days")
 
     async def read(

@@ -29,7 +29,7 @@ _NONE = PopOutcome.NONE
 
 
 class Lesson(NamedTuple):
-    """What the board has to do after the pool has changed."""
+    """The work of the board after a pool has changed."""
 
     #: False: the partition that the scope names may be gone.
     is_known: bool

@@ -24,7 +24,7 @@ _FIELD = re.compile(r"^    (\w+): .*?#\s*(.+?)$", re.MULTILINE | re.DOTALL)
 
 
 class SettingRoutes:
-    """What this process was started with; nothing here changes anything."""
+    """The settings of this process. Read only."""
 
     def __init__(self, settings: Settings, origins: Mapping[str, Origin]) -> None:
         self._settings = settings

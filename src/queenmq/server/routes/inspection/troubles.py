@@ -39,7 +39,7 @@ _REST = 20.0
 
 
 class _Look(NamedTuple):
-    """What was found, until when it holds, and whether the database was asked."""
+    """A diagnosis, the time until which it holds, and whether the database was asked."""
 
     troubles: list[Trouble]
     is_complete: bool

@@ -21,7 +21,7 @@ _PLACES = "path string, queue string, day date"
 
 
 def can_use(spark: SparkSession, lake: Lake) -> bool:
-    """Whether Spark has what it takes to open files there; a folder needs nothing."""
+    """Return whether Spark can open files there. A folder needs nothing."""
     if lake.is_local:
         return True
     from py4j.protocol import Py4JError
