@@ -12,6 +12,8 @@ from tests.support.browser import Watched
 from tests.support.tokens import signed
 
 HOSTILE = "<img src=x onerror=alert(1)>"
+#: A name without any character that has a shape.
+BLANK = "\u2003 \u200b"
 #: Every view, by its place and its heading.
 PLACES = (
     ("#/", "Overview"),
@@ -51,6 +53,26 @@ async def _push_to(url: str, *queues: str) -> None:
     for queue in queues:
         await api.push(queue, 1)
     await api.close()
+
+
+async def _use_blank_names(url: str) -> None:
+    """Queue, partition, group and error consist of spaces."""
+    api = Api(url)
+    await api.push(BLANK, 1, 2, partition=BLANK, transactionId=BLANK)
+    messages = await api.pop(BLANK, consumerGroup=BLANK, batch=2)
+    await api.ack(*messages, status="dlq", group=BLANK, error=BLANK)
+    await api.close()
+
+
+def test_names_of_spaces_can_be_seen(watched: Watched, run: Callable[..., Any]) -> None:
+    run(_use_blank_names(watched.url))
+    page = watched.open("#/queues")
+    page.get_by_role("link", name="U+2003 U+0020 U+200B").wait_for()
+    for place, title in PLACES:
+        page = watched.open(place)
+        _heading(page, title)
+        page.locator("main .spinner").first.wait_for(state="detached")
+        assert watched.find_axe_faults() == [], place
 
 
 def test_a_hostile_name_is_text(watched: Watched, run: Callable[..., Any]) -> None:

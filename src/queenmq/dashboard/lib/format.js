@@ -81,3 +81,13 @@ export const later = (atMs, fromMs) => `+${duration(Math.max(0, atMs - fromMs) /
 
 /** Singular or plural with its count: plural(1, "message") is "1 message". @param {number} number @param {string} noun */
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+/**
+ * A name as it can be seen and read aloud. Names may consist of spaces or of characters without a shape.
+ * @param {string} name
+ */
+export function visible(name) {
+  if (/[\p{L}\p{N}\p{P}\p{S}]/u.test(name)) return name;
+  const codes = Array.from(name, (one) => `U+${(one.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`);
+  return `"${name}" (${codes.slice(0, 8).join(" ")})`;
+}

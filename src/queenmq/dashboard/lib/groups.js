@@ -2,6 +2,7 @@
  * Consumer groups: their names for people, and their lag over time as brokers wrote it down.
  */
 import { get } from "./api.js";
+import { visible } from "./format.js";
 import { useResource } from "./poll.js";
 import { range, rangeQuery, useValue } from "./store.js";
 
@@ -15,7 +16,7 @@ import { range, rangeQuery, useValue } from "./store.js";
 export const DEFAULT_GROUP = "__QUEUE_MODE__";
 
 /** @param {string | null | undefined} name */
-export const groupLabel = (name) => (!name || name === DEFAULT_GROUP ? "default group" : name);
+export const groupLabel = (name) => (!name || name === DEFAULT_GROUP ? "default group" : visible(name));
 
 /** @param {string} name @param {string} queue @param {string} kind */
 export const lagKey = (name, queue, kind) => JSON.stringify([name, queue, kind]);

@@ -11,7 +11,7 @@ import { DataTable, parseSort, sorted, sortText } from "../components/table.js";
 import { toast } from "../components/toasts.js";
 import { get, send } from "../lib/api.js";
 import { sentence } from "../lib/errors.js";
-import { count, duration, rate, short } from "../lib/format.js";
+import { count, duration, rate, short, visible } from "../lib/format.js";
 import { useResource } from "../lib/poll.js";
 import { go, link, setQuery } from "../lib/router.js";
 import { may, rangeQuery, range, useValue } from "../lib/store.js";
@@ -39,7 +39,7 @@ export const view = {
 const COLUMNS = [
   {
     id: "name", title: "Queue", sort: (row) => row.name,
-    cell: (row) => html`<a class="strong name" href=${link("queues", row.name)}>${row.name}</a>
+    cell: (row) => html`<a class="strong name" href=${link("queues", row.name)}>${visible(row.name)}</a>
       ${row.namespace && html`<span class="muted sub">${row.namespace}${row.task && ` / ${row.task}`}</span>`}`,
   },
   {

@@ -8,7 +8,7 @@ import { SearchBox } from "../../components/search.js";
 import { Sparkline } from "../../components/sparkline.js";
 import { DataTable, parseSort, sorted, sortText } from "../../components/table.js";
 import { get } from "../../lib/api.js";
-import { count, duration, short } from "../../lib/format.js";
+import { count, duration, short, visible } from "../../lib/format.js";
 import { groupLabel, lagKey, lagSteps, useGroupLag } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { link, setQuery } from "../../lib/router.js";
@@ -53,7 +53,7 @@ const COLUMNS = [
       ${row.kind === "spark" && html` <${Badge} tone="accent">Spark</${Badge}>`}
       <span class="muted sub name phone-only">${row.queueName}</span>`,
   },
-  { id: "queue", title: "Queue", isWide: true, sort: (row) => row.queueName, cell: (row) => html`<a class="name" href=${link("queues", row.queueName)}>${row.queueName}</a>` },
+  { id: "queue", title: "Queue", isWide: true, sort: (row) => row.queueName, cell: (row) => html`<a class="name" href=${link("queues", row.queueName)}>${visible(row.queueName)}</a>` },
   { id: "state", title: "State", sort: (row) => (row.isPaused ? "Paused" : row.state), cell: (row) => html`<${GroupState} row=${row} />` },
   {
     id: "trend", title: "Lag over time", isWide: true,

@@ -6,7 +6,7 @@ import { TextField } from "../../components/forms.js";
 import { Card, PageHeader } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
 import { get } from "../../lib/api.js";
-import { count } from "../../lib/format.js";
+import { count, visible } from "../../lib/format.js";
 import { useResource } from "../../lib/poll.js";
 import { go, link, setQuery } from "../../lib/router.js";
 import { useState, html } from "../../lib/ui.js";
@@ -25,7 +25,7 @@ export const view = {
 
 /** @type {import("../../components/table.js").Column<TraceName>[]} */
 const COLUMNS = [
-  { id: "name", title: "Name", cell: (row) => html`<a class="strong name" href=${link("traces", "name", row.trace_name)}>${row.trace_name}</a>` },
+  { id: "name", title: "Name", cell: (row) => html`<a class="strong name" href=${link("traces", "name", row.trace_name)}>${visible(row.trace_name)}</a>` },
   { id: "messages", title: "Messages", align: "end", cell: (row) => count(row.message_count) },
   { id: "traces", title: "Notes", align: "end", cell: (row) => count(row.trace_count) },
   { id: "seen", title: "Last", align: "end", cell: (row) => html`<${Time} at=${row.last_seen} relative />` },
