@@ -38,7 +38,7 @@ class Measurement:
 
     @property
     def units(self) -> int:
-        """What a cost is told for: messages, or the requests of a scenario without any."""
+        """Return the unit of a cost: messages, or requests where a scenario has no messages."""
         return max(1, self.outcome.messages or self.outcome.requests)
 
     @property

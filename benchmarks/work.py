@@ -1,4 +1,4 @@
-"""What a database has done: bytes of log and disk, commits and statements."""
+"""Count the work of a database: bytes of log and disk, commits and statements."""
 
 from __future__ import annotations
 

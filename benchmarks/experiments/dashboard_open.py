@@ -1,4 +1,4 @@
-"""What a dashboard costs that stays open on Overview: CPU of the broker, memory of the page.
+"""Measure a dashboard that stays open on Overview: CPU of the broker, memory of the page.
 
 `QUEEN_BENCH_MINUTES=30 make bench ARGS=dashboard-open` is the whole measurement. It needs Chromium.
 """
@@ -32,7 +32,7 @@ _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 class Memory(NamedTuple):
-    """What a page holds after its garbage was collected."""
+    """The memory of a page after a garbage collection."""
 
     heap_bytes: int
     nodes: int

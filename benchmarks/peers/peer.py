@@ -1,4 +1,4 @@
-"""What a peer can do, and how to start a server of one."""
+"""The interface of a peer, and the start of its server."""
 
 from __future__ import annotations
 
