@@ -1,6 +1,6 @@
 """Compares CPU per message with the committed page and fails where it has grown by more than 15 %.
 
-Machines differ, so costs are compared in floors: divided by the CPU of a bare `GET /health/live` in the
+Machines differ, so costs are compared in floors, the CPU of a bare `GET /health/live` in the
 same run. Of several rounds the cheapest counts, because other programs only ever add to a cost. If
 the floor itself differs too much between rounds, nothing is judged and the run ends with status 2:
 run it again on a quieter machine. `make bench-check ARGS='--save'` writes the page anew.

@@ -89,12 +89,16 @@ class Query:
 
     async def state(self, partition_id: str, **ask: Any) -> dict[str, Any]:
         """Read state by key."""
+        return (await self.versioned_state(partition_id, **ask))[0]
+
+    async def versioned_state(self, partition_id: str, **ask: Any) -> tuple[dict[str, Any], int]:
+        """Read state by key, and its version."""
         body = {"query_id": self.id, "partition_id": partition_id, **ask}
         response = await self.api.http.post("/streams/v1/state/get", json=body)
         assert response.status_code == 200, response.text
         answer = response.json()
         assert answer["success"], answer
-        return {row["key"]: row["value"] for row in answer["rows"]}
+        return {row["key"]: row["value"] for row in answer["rows"]}, answer["version"]
 
     async def show(self) -> Any:
         """The query as operators see it."""
