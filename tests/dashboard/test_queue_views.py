@@ -10,6 +10,7 @@ import pytest
 
 from tests.dashboard.conftest import run_apart
 from tests.dashboard.scene import HOSTILE, Scene, ask, cursor_of
+from tests.dashboard.world import becomes
 from tests.support.broker import Api, BrokerProcess, unique
 from tests.support.browser import Watched
 from tests.support.tokens import signed
@@ -88,7 +89,7 @@ def test_partitions_are_searched_and_paged_by_the_broker(watched: Watched, run: 
     page.locator("tbody tr").first.get_by_role("link", name="p33").wait_for()
     page.get_by_role("searchbox").fill("p1")
     page.get_by_role("link", name="p33").wait_for(state="detached")
-    assert page.locator("tbody tr").count() == 10
+    becomes(lambda: page.locator("tbody tr").count() == 10, "the ten partitions that match")
     page.get_by_role("button", name="Blocked").click()
     page.get_by_text("No partition is blocked").wait_for()
 
@@ -305,7 +306,7 @@ def test_a_reader_sees_everything_and_changes_nothing(
             button = page.get_by_role("button", name=name)
             button.wait_for()
             assert button.is_disabled(), name
-    assert page.get_by_text('"n"').or_(page.get_by_text("n", exact=True)).count() > 0
+    page.get_by_text('"n"').or_(page.get_by_text("n", exact=True)).first.wait_for()
 
 
 def test_the_list_of_queues_never_says_zero_for_unknown(watched: Watched, played: Scene) -> None:
@@ -317,9 +318,11 @@ def test_the_list_of_queues_never_says_zero_for_unknown(watched: Watched, played
     )
     watched.open(f"#/queues?search={quote(played.queue)}")
     page.get_by_text("The lag and the groups are not known: too busy").wait_for()
-    cells = page.get_by_role("row", name=played.queue).get_by_role("cell").all_inner_texts()
+    row = page.get_by_role("row", name=played.queue)
+    row.wait_for()
+    cells = row.get_by_role("cell").all_inner_texts()
     assert cells[5:7] == ["–", "–"]
     page.unroute("**/api/v1/consumer-groups")
     page.get_by_text("The lag and the groups are not known").wait_for(state="detached")
-    cells = page.get_by_role("row", name=played.queue).get_by_role("cell").all_inner_texts()
+    cells = row.get_by_role("cell").all_inner_texts()
     assert cells[6] == "2"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -66,7 +67,7 @@ async def _use_blank_names(url: str) -> None:
 
 def test_names_of_spaces_can_be_seen(watched: Watched, run: Callable[..., Any]) -> None:
     run(_use_blank_names(watched.url))
-    page = watched.open("#/queues")
+    page = watched.open(f"#/queues?search={quote(BLANK)}")
     page.get_by_role("link", name="U+2003 U+0020 U+200B").wait_for()
     for place, title in PLACES:
         page = watched.open(place)
