@@ -7,7 +7,7 @@ import { useKeys } from "../lib/keys.js";
 import { useResource } from "../lib/poll.js";
 import { go, link, location, match } from "../lib/router.js";
 import { connection, session, useValue } from "../lib/store.js";
-import { useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState, html } from "../lib/ui.js";
+import { useCallback, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState, html } from "../lib/ui.js";
 import { Login } from "../views/login.js";
 import { VIEWS } from "../views/registry.js";
 import { Button } from "./basics.js";
@@ -47,8 +47,9 @@ function Frame() {
   const found = VIEWS.map((view) => ({ view, params: match(view.path, here.parts) })).find((one) => one.params);
   const main = useRef(/** @type {HTMLElement | null} */ (null));
   const isFirst = useRef(true);
-  useEffect(() => {
-    // A screen reader starts at the new page's heading, as after a page load.
+  useLayoutEffect(() => {
+    // A screen reader starts at the new page's heading, as after a page load. Before the page is painted: later, the
+    // focus would be taken from what was clicked or typed into meanwhile.
     if (!isFirst.current) main.current?.querySelector("h1")?.focus();
     isFirst.current = false;
     globalThis.scrollTo(0, 0);

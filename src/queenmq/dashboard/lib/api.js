@@ -4,7 +4,7 @@
  * The session is a cookie that scripts cannot read. Requests that change something carry the CSRF token of
  * `GET /api/me`. An answer that is no success is an `ApiError`, and so is a connection that fails.
  */
-import { ApiError, errorOf, isAbort } from "./errors.js";
+import { ApiError, errorOf } from "./errors.js";
 import { parseExact } from "./json.js";
 import { connection, session } from "./store.js";
 
@@ -64,32 +64,59 @@ export function send(method, where, body, options = {}) {
  * @param {{signal?: AbortSignal, statuses?: number[], isExact?: boolean, isText?: boolean}} options
  * @returns {Promise<T>}
  */
-async function request(method, url, body, { signal, statuses = [], isExact = false, isText = false }) {
+async function request(method, url, body, { signal, ...reading }) {
   refuseDots(url);
+  // Not AbortSignal.any: a page that stays open would collect a signal per request at the one of its view.
+  const limit = new AbortController();
+  const end = () => limit.abort();
+  const timer = setTimeout(end, TIMEOUT_MS);
+  signal?.addEventListener("abort", end);
+  try {
+    signal?.throwIfAborted();
+    const response = await fetch(url, { ...initOf(method, body, reading.isText), signal: limit.signal });
+    const answer = await read(response, reading);
+    connection.heard();
+    return answer;
+  } catch (error) {
+    if (error instanceof ApiError) connection.heard();
+    if (error instanceof ApiError || error instanceof SyntaxError || signal?.aborted) throw error;
+    connection.lost();
+    throw new ApiError("The broker does not answer.", { kind: "lost" });
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
+  }
+}
+
+/**
+ * @param {string} method
+ * @param {unknown} body
+ * @param {boolean} [isText]
+ * @returns {RequestInit}
+ */
+function initOf(method, body, isText) {
   /** @type {Record<string, string>} */
   const headers = { accept: isText ? "text/plain" : "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   // A proxy in front that logs users in wants the header as well, with any value.
   if (method !== "GET") headers["x-queen-csrf"] = session.get().me?.csrfToken ?? "1";
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
-  /** @type {Response} */
-  let response;
-  try {
-    response = await fetch(url, {
-      method,
-      headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      credentials: "same-origin",
-      cache: "no-store",
-      redirect: "error",
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-    });
-  } catch (error) {
-    if (signal?.aborted || (isAbort(error) && !timeout.aborted)) throw error;
-    connection.lost();
-    throw new ApiError("The broker does not answer.", { kind: "lost" });
-  }
-  connection.heard();
+  return {
+    method,
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    credentials: "same-origin",
+    cache: "no-store",
+    redirect: "error",
+  };
+}
+
+/**
+ * @template T
+ * @param {Response} response
+ * @param {{statuses?: number[], isExact?: boolean, isText?: boolean}} options
+ * @returns {Promise<T>}
+ */
+async function read(response, { statuses = [], isExact = false, isText = false }) {
   if (response.ok || statuses.includes(response.status)) {
     if (isText) return /** @type {T} */ (await response.text());
     if (response.status === 204) return /** @type {T} */ (null);

@@ -62,6 +62,3 @@ export async function errorOf(response) {
 export function sentence(error) {
   return error instanceof Error ? error.message : String(error);
 }
-
-/** @param {unknown} error */
-export const isAbort = (error) => error instanceof DOMException && error.name === "AbortError";

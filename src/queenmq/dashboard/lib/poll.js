@@ -4,7 +4,6 @@
  * It pauses while the page is hidden, aborts when the component leaves, backs off while requests fail, and keeps
  * the last good answer beside the error, so that a page shows old numbers as old, and never as zero.
  */
-import { isAbort } from "./errors.js";
 import { connection } from "./store.js";
 import { useEffect, useRef, useState } from "./ui.js";
 
@@ -81,7 +80,7 @@ function repeat(load, { everyMs, onData, onError }) {
       failures = 0;
       if (!left.signal.aborted) onData(data);
     } catch (error) {
-      if (left.signal.aborted || isAbort(error)) return;
+      if (left.signal.aborted) return;
       failures += 1;
       retryAfterMs = 1000 * Number(/** @type {{retryAfterS?: number}} */ (error).retryAfterS ?? 0);
       onError(error);
