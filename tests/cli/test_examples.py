@@ -52,7 +52,7 @@ class Example(NamedTuple):
 
 def commands(group: Any = None, path: str = "queen") -> Iterator[tuple[str, Any]]:
     """Every command that does something."""
-    group = group or typer.main.get_command(main.app)
+    group = group or typer.main.get_command(main.make_app())
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, f"{path} {name}")

@@ -13,7 +13,7 @@ from queenmq.cli import main
 from queenmq.cli.display.help import every_command
 from tests.support.command_line import Cli
 
-COMMANDS = dict(every_command(typer.main.get_command(main.app)))
+COMMANDS = dict(every_command(typer.main.get_command(main.make_app())))
 
 
 def shown(cli: Cli, path: str, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -112,7 +112,7 @@ def test_every_command_is_shown_or_prints_sentences() -> None:
     elsewhere = {"queen db vacuum-report", "queen db roles", "queen db move", "queen ops show"}
     every = {
         path
-        for path, command in every_command(typer.main.get_command(main.app))
+        for path, command in every_command(typer.main.get_command(main.make_app()))
         if not hasattr(command, "commands") and "pipeline" not in path
     }
     here = {path for path in every if any(f"queen {one} ".startswith(path + " ") for one in SHOWN)}

@@ -362,7 +362,7 @@ def test_every_queen_command_exists_with_its_flags() -> None:
     offences, seen = [], 0
     for page, words in shell_commands("queen"):
         seen += 1
-        command: Any = typer.main.get_command(main.app)
+        command: Any = typer.main.get_command(main.make_app())
         while words and hasattr(command, "commands"):
             word = words.pop(0)
             command = command.commands.get(word)

@@ -1,6 +1,4 @@
-"""The `queen` command. Each group of commands has its own module; server code is imported inside
-them.
-"""
+"""The `queen` command: it finds what a command line names, runs it, and says what went wrong."""
 
 from __future__ import annotations
 
@@ -11,47 +9,28 @@ from collections.abc import Sequence
 import typer
 
 from queenmq import __version__
-from queenmq.cli import context, demo, pipeline
-from queenmq.cli.access import audit, tokens
+from queenmq.cli.commands import register_all
 from queenmq.cli.display.help import prepare, wrong_number
 from queenmq.cli.display.safe import say
 from queenmq.cli.exits import ERROR, INTERRUPTED, OK, PIPE_CLOSED, USAGE, code_of, line_of
-from queenmq.cli.messages import dlq, lease, pop, push, tail
-from queenmq.cli.messages import show as messages
-from queenmq.cli.operate import bench, maintenance, metrics, ops, status, top
-from queenmq.cli.queues import apply, groups, partitions, queues, scopes
-from queenmq.cli.server import db, serve
 from queenmq.errors import QueenError
 
-app = typer.Typer(
-    help="Queen: a partitioned message queue on PostgreSQL.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-app.command(name="serve")(serve.serve)
-app.command(name="demo")(demo.demo)
-for module in (push, pop, tail, status, apply, bench, top, metrics, scopes, lease, audit):
-    module.register(app)
-app.add_typer(queues.app, name="queues")
-app.add_typer(partitions.app, name="partitions")
-app.add_typer(groups.app, name="groups")
-groups.register(app)
-app.add_typer(messages.app, name="messages")
-app.add_typer(messages.trace, name="trace")
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(lease.app, name="lease")
-app.add_typer(ops.app, name="ops")
-app.add_typer(maintenance.app, name="maintenance")
-app.add_typer(tokens.app, name="tokens")
-app.add_typer(db.app, name="db")
-app.add_typer(context.app, name="context")
-app.add_typer(pipeline.app, name="pipeline")
+
+def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
+    """Return the commands that a command line can mean: the one that it names, or else all."""
+    app = typer.Typer(
+        help="Queen: a partitioned message queue on PostgreSQL.",
+        no_args_is_help=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback(invoke_without_command=True)(_root)
+    register_all(app, arguments)
+    return app
 
 
-@app.callback(invoke_without_command=True)
-def root(
+def _root(
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     """Handle what belongs to no command."""
@@ -72,14 +51,15 @@ def main() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code. What went wrong is one line on standard error."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        command = prepare(typer.main.get_command(app))
+        command = prepare(typer.main.get_command(make_app(arguments)))
         code = command(arguments, prog_name="queen", standalone_mode=False)
         return code if isinstance(code, int) else OK
     except QueenError as error:
         return _print_error(line_of(error), code_of(error))
     except typer.TyperException as error:
-        return _refuse(error, sys.argv[1:] if arguments is None else arguments)
+        return _refuse(error, arguments)
     except typer.Abort:
         return _print_error("stopped; nothing was done", ERROR)
     except SystemExit as error:

@@ -8,7 +8,7 @@ import typer
 
 from queenmq.cli.display.output import Column, cell
 from queenmq.cli.display.times import when
-from queenmq.cli.session import Session, command
+from queenmq.cli.session import Session
 
 _COLUMNS = [
     Column("at", "AT", when),
@@ -20,11 +20,6 @@ _COLUMNS = [
     Column("details", "DETAILS", rank=2),
     Column("target", "TARGET", is_text=True),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app)(audit)
 
 
 def audit(

@@ -17,11 +17,6 @@ from queenmq.errors import QueenError
 app = typer.Typer(help="Leases: extend.", no_args_is_help=True)
 
 
-def register(app: typer.Typer) -> None:
-    """Add `queen tx`."""
-    command(app)(tx)
-
-
 @command(app)
 def extend(
     session: Session,

@@ -14,7 +14,7 @@ from queenmq.cli.display.times import parse_duration, when
 from queenmq.cli.exits import NothingThere, NotNow, UsageProblem
 from queenmq.cli.messages import ndjson
 from queenmq.cli.messages.ndjson import Line
-from queenmq.cli.session import QueueName, Session, command
+from queenmq.cli.session import QueueName, Session
 from queenmq.errors import QueenError
 
 Group = Annotated[
@@ -38,12 +38,6 @@ class Status(enum.StrEnum):
     FAILED = "failed"
     RETRY = "retry"
     DLQ = "dlq"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    command(app)(pop)
-    command(app)(ack)
 
 
 def pop(

@@ -16,7 +16,7 @@ from queenmq.cli.display.safe import say
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.messages import ndjson
 from queenmq.cli.messages.ndjson import Line
-from queenmq.cli.session import QueueName, Session, command
+from queenmq.cli.session import QueueName, Session
 from queenmq.errors import QueenError
 
 
@@ -39,11 +39,6 @@ class Shape(msgspec.Struct, frozen=True):
         elif self.transaction_id is not None:
             item["transactionId"] = self.transaction_id
         return item
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app)(push)
 
 
 def push(

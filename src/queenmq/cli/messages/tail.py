@@ -17,7 +17,7 @@ from queenmq.cli.display.safe import say
 from queenmq.cli.display.times import BEGINNING, parse_time
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.messages.pop import Partition
-from queenmq.cli.session import QueueName, Session, command
+from queenmq.cli.session import QueueName, Session
 from queenmq.ids import random_uuid
 
 _POLL_MS = 30_000
@@ -27,11 +27,6 @@ _AWAY_S = 1.0
 _AFTERMATH_S = 0.25
 #: The exit code of a process that SIGTERM ends.
 _TERMINATED = 143
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app)(tail)
 
 
 def tail(

@@ -19,7 +19,7 @@ from queenmq.cli.display.times import parse_time
 from queenmq.cli.exits import UsageProblem
 from queenmq.cli.operate import bench_runs
 from queenmq.cli.operate.bench_runs import Load, Scenario
-from queenmq.cli.session import Session, command
+from queenmq.cli.session import Session
 
 if TYPE_CHECKING:
     from queenmq.client.client import Queen
@@ -49,11 +49,6 @@ _COMPARED = [
     Column("before.milliseconds.p50", "P50 BEFORE", rank=2),
     Column("change.p50", "CHANGE", _change),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app)(bench)
 
 
 def bench(

@@ -10,7 +10,7 @@ from queenmq import __version__
 from queenmq.cli.display.output import Column
 from queenmq.cli.display.safe import say
 from queenmq.cli.display.times import parse_time, when
-from queenmq.cli.session import QueueName, Session, command
+from queenmq.cli.session import QueueName, Session
 from queenmq.clock import unix_ms
 
 _OPS = [
@@ -28,13 +28,6 @@ Since = Annotated[
     str | None, typer.Option("--from", help="Start of the span: 6h ago, or an ISO time.")
 ]
 Until = Annotated[str | None, typer.Option("--to", help="End of the span; now if left out.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    command(app)(metrics)
-    command(app)(analytics)
-    command(app)(version)
 
 
 def metrics(

@@ -13,13 +13,7 @@ from queenmq.cli.display.safe import printable, say
 from queenmq.cli.display.times import age, when
 from queenmq.cli.exits import NotNow
 from queenmq.cli.messages.pop import Group
-from queenmq.cli.session import QueueName, Session, command
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    command(app)(status)
-    command(app)(why)
+from queenmq.cli.session import QueueName, Session
 
 
 def status(session: Session) -> None:

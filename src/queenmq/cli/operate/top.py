@@ -14,7 +14,7 @@ from queenmq.cli.display import tables
 from queenmq.cli.display.keys import Keys
 from queenmq.cli.display.output import Column, cell, console, print_lines, print_table, style_line
 from queenmq.cli.display.times import age
-from queenmq.cli.session import Session, command
+from queenmq.cli.session import Session
 from queenmq.errors import QueenError
 
 if TYPE_CHECKING:
@@ -61,11 +61,6 @@ _GROUPS = [
     Column("consumedPerSecond", "READ/S", _rate, rank=1),
     Column("state", "STATE"),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app)(top)
 
 
 def top(

@@ -14,7 +14,7 @@ from queenmq.cli.display.safe import printable, say
 from queenmq.cli.exits import FOUND, UsageProblem
 from queenmq.cli.queues import options as queue_options
 from queenmq.cli.queues.queues import find_queue
-from queenmq.cli.session import Session, Yes, command, confirm
+from queenmq.cli.session import Session, Yes, confirm
 
 
 class Change(NamedTuple):
@@ -46,11 +46,6 @@ class Change(NamedTuple):
             "action": "create" if self.is_new else "configure",
             "changes": values,
         }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app)(apply)
 
 
 def apply(

@@ -44,12 +44,6 @@ _LAG_COLUMNS = [
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands beside the group."""
-    command(app)(lag)
-    command(app)(replay)
-
-
 @command(app, "list")
 def list_(session: Session, queue: OfQueue = None) -> None:
     """List groups with their lag, a line for each queue.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from queenmq.cli.display.output import Column
-from queenmq.cli.session import Session, command
+from queenmq.cli.session import Session
 
 _COUNTS = [
     Column("queues", "QUEUES"),
@@ -13,12 +11,6 @@ _COUNTS = [
     Column("messages.total", "MESSAGES"),
     Column("messages.pending", "PENDING"),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    command(app)(namespaces)
-    command(app)(tasks)
 
 
 def namespaces(session: Session) -> None:
