@@ -61,7 +61,7 @@ def postgres() -> Iterator[SharedPostgres]:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[Path]:
     """A server with our schema, to be copied."""
     with made_cluster() as home:

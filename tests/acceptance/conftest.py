@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -19,22 +17,19 @@ from queenmq.storage.embedded.postmaster import running_postmaster
 from tests.acceptance.sql_side import PATIENT
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.embedded_server import wait_gone
+from tests.support.folders import own_folder
 
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """A data directory of the test's own; no server is left on it."""
-    # Not pytest's own directory: its path is too long for a socket and closed to other users.
-    home = Path(tempfile.mkdtemp(prefix="queen-test-"))
-    try:
+    with own_folder() as home:
         yield home / "data"
-    finally:
         pid = running_postmaster(Layout.of(home / "data").pgdata)
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGQUIT)
             wait_gone({pid})
-        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture

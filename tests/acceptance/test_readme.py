@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.folders import make_folder
 from tests.support.readme import blocks, cloned, comparable
 
 #: A dozen commands of half a second, on a machine that has other things to do.
@@ -19,7 +19,7 @@ _ALL_S = 240.0
 @pytest.fixture
 def folder() -> Iterator[Path]:
     # Not pytest's own directory: its path is too long for a socket and closed to other users.
-    path = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    path = make_folder()
     path.chmod(0o755)
     try:
         yield path

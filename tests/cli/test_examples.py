@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ from queenmq.storage.embedded import read_url
 from tests.isolation.sessions import ensure
 from tests.support.broker import SOON_S, BrokerProcess, running_broker
 from tests.support.command_line import Cli
+from tests.support.folders import make_folder
 from tests.support.operations import enqueue
 from tests.tidy.repo import ROOT
 
@@ -79,7 +79,7 @@ class Home(NamedTuple):
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    path = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    path = make_folder()
     try:
         with running_broker(data_dir=path / "queen-data") as broker:
             url = read_url(path / "queen-data")

@@ -13,7 +13,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -44,6 +43,7 @@ from tests.support.embedded_server import (
     store_rows,
     wait_gone,
 )
+from tests.support.folders import make_folder
 from tests.support.waiting import wait_until, wait_until_async
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="root's own rules; this is a plain user")
@@ -53,7 +53,7 @@ only_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.fixture
 def open_dir() -> Iterator[Path]:
     """A directory that everybody may pass and use."""
-    directory = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    directory = make_folder()
     directory.chmod(0o777)
     yield directory
     shutil.rmtree(directory)

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from queenmq.storage.schema.migrator import migrate
 from tests.acceptance.load import Record, Wire, produce_by_http, wires
 from tests.integration.test_schema_snapshot import SNAPSHOT
 from tests.support.broker import SOON_S, Api, running_broker, unique
+from tests.support.folders import make_folder
 from tests.support.schema_snapshot import take_snapshot
 from tests.support.waiting import wait_until
 
@@ -125,7 +125,7 @@ def old_postgres() -> Iterator[int]:
     folder = _find_bin()
     if folder is None:
         pytest.skip("this machine has no PostgreSQL 15")
-    home = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    home = make_folder()
     account = _account()
     if account is not None:
         os.chown(home, account.pw_uid, account.pw_gid)
@@ -162,7 +162,7 @@ def pooled_url(old_database_url: str) -> Iterator[str]:
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         pytest.skip("this machine has no PgBouncer")
-    home = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    home = make_folder()
     account = _account()
     if account is not None:
         os.chown(home, account.pw_uid, account.pw_gid)

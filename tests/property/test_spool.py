@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -22,6 +21,7 @@ from queenmq.storage.spool.cursor import SLOT_BYTES, CursorFile
 from queenmq.storage.spool.drain import Drain
 from queenmq.storage.spool.files import SpoolFiles
 from queenmq.storage.spool.framing import Ending, encode, scan
+from tests.support.folders import make_folder
 from tests.support.spools import segment_files
 
 bodies_lists = st.lists(st.binary(max_size=40), max_size=6)
@@ -52,7 +52,7 @@ def test_scanning_finds_the_records_before_a_cut_and_no_others(
 def test_damage_takes_only_the_rest_of_its_segment(
     bodies: list[bytes], groups: int, damage: st.DataObject
 ) -> None:
-    path = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    path = make_folder()
     try:
         _write(path, bodies, groups)
         segments = segment_files(path)
@@ -106,7 +106,7 @@ class SpoolMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.path = Path(tempfile.mkdtemp(prefix="queen-test-"))
+        self.path = make_folder()
         self.users: list[Spool] = []
         self.pending: list[bytes] = []
         #: What comes back when the last cursor is lost.

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.folders import make_folder
 from tests.support.waiting import wait_until
 
 #: Seconds for anything that takes well under one on an idle machine.
@@ -36,7 +36,7 @@ def unique(prefix: str = "queue") -> str:
 
 @functools.cache
 def _spools() -> Path:
-    home = Path(tempfile.mkdtemp(prefix="queen-test-spool-"))
+    home = make_folder("queen-test-spool-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     return home
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from queenmq.storage.embedded.binaries import Binaries, find_binaries
 from queenmq.storage.embedded.run_as import RunAs, find_account, find_run_as
 from queenmq.storage.schema.migrator import migrate
 from tests.support.embedded_server import SOON_S, family_of, wait_gone
+from tests.support.folders import own_folder
 from tests.support.waiting import wait_until
 
 _SUPERUSER = "postgres"
@@ -186,7 +185,7 @@ class OwnPostgres:
 @contextlib.contextmanager
 def made_cluster() -> Iterator[Path]:
     """The home of a cluster that is not running, to be copied."""
-    with _home() as home:
+    with own_folder() as home:
         server = OwnPostgres(home)
         try:
             server.make()
@@ -198,7 +197,7 @@ def made_cluster() -> Iterator[Path]:
 @contextlib.contextmanager
 def running_copy(home: Path) -> Iterator[OwnPostgres]:
     """A server on a copy of a cluster."""
-    with _home() as copy:
+    with own_folder() as copy:
         subprocess.run(["cp", "-a", str(home / "data"), str(copy / "data")], check=True)
         server = OwnPostgres(copy)
         try:
@@ -211,7 +210,7 @@ def running_copy(home: Path) -> Iterator[OwnPostgres]:
 @contextlib.contextmanager
 def running_empty(*, max_connections: int) -> Iterator[OwnPostgres]:
     """A server on a cluster without a database of ours."""
-    with _home() as home:
+    with own_folder() as home:
         server = OwnPostgres(home, max_connections=str(max_connections))
         try:
             server.make_empty()
@@ -224,7 +223,7 @@ def running_empty(*, max_connections: int) -> Iterator[OwnPostgres]:
 @contextlib.contextmanager
 def running_standby(primary: OwnPostgres) -> Iterator[OwnPostgres]:
     """A server that replicates another."""
-    with _home() as home:
+    with own_folder() as home:
         server = OwnPostgres(home)
         try:
             server.follow(primary)
@@ -232,16 +231,6 @@ def running_standby(primary: OwnPostgres) -> Iterator[OwnPostgres]:
             yield server
         finally:
             server.close()
-
-
-@contextlib.contextmanager
-def _home() -> Iterator[Path]:
-    # Not pytest's own directory: its path is too long for a socket and closed to other users.
-    home = Path(tempfile.mkdtemp(prefix="queen-test-"))
-    try:
-        yield home
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 async def _execute(url: str, statement: str) -> None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from queenmq.storage.embedded import EmbeddedPostgres
+from tests.support.folders import own_folder
 from tests.support.own_postgres import other_programs, running_empty
 from tests.support.plain_sql import documented_sql
 
@@ -113,13 +111,11 @@ def running_postgres() -> Iterator[SharedPostgres]:
 
 @contextlib.contextmanager
 def _embedded() -> Iterator[SharedPostgres]:
-    # Not pytest's own directory: its path is too long for a socket and closed to other users.
-    home = Path(tempfile.mkdtemp(prefix="queen-test-"))
-    try:
-        with EmbeddedPostgres(home / "data", max_connections=_CONNECTIONS) as server:
-            yield SharedPostgres(server.socket_url, tcp_url=server.url)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with (
+        own_folder() as home,
+        EmbeddedPostgres(home / "data", max_connections=_CONNECTIONS) as server,
+    ):
+        yield SharedPostgres(server.socket_url, tcp_url=server.url)
 
 
 @contextlib.contextmanager
