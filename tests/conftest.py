@@ -39,11 +39,14 @@ _LAKES = ("analytics", "archive", "audit", "include", "lake", "load", "object", 
 
 
 class _FilesAndSpark(LoadFileScheduling):
-    """What runs together when tests are spread over processes: each file, and the tests of a
-    session of Spark. There are two of these, which take about as long as each other.
+    """What runs together when tests are spread over processes: each file, the rules of the tree,
+    which parse it once, and the tests of a session of Spark. There are two of these, which take
+    about as long as each other.
     """
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith("tests/tidy/"):
+            return "tidy"
         name = nodeid.removeprefix(_SPARK)
         if name == nodeid or name.startswith(_NO_SESSION):
             return super()._split_scope(nodeid)

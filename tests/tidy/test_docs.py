@@ -360,9 +360,10 @@ def shell_commands(program: str) -> Iterator[tuple[str, list[str]]]:
 
 def test_every_queen_command_exists_with_its_flags() -> None:
     offences, seen = [], 0
+    queen = typer.main.get_command(main.make_app())
     for page, words in shell_commands("queen"):
         seen += 1
-        command: Any = typer.main.get_command(main.make_app())
+        command: Any = queen
         while words and hasattr(command, "commands"):
             word = words.pop(0)
             command = command.commands.get(word)
