@@ -80,6 +80,7 @@ def test_runs_of_jobs_are_listed_with_what_they_found(
         " RETURNING 1", lost,
     )  # fmt: skip
     load, audit = _start(world, "load"), _start(world, "audit", lake="./lake")
+    world.fetch(_NOTE, _start(world, "lake vacuum", hours=9), "done", "{}", "{}", None)
     world.fetch(_NOTE, load, "failed", "{}", "{}", f"no column {HOSTILE}")
     tables = {
         "first findings": {
@@ -98,13 +99,22 @@ def test_runs_of_jobs_are_listed_with_what_they_found(
         ("replay", "lost"),
         ("load", f"no column {HOSTILE}"),
         ("audit", "found something"),
+        ("lake vacuum", "done"),
     ):
         row = runs.get_by_role("row", name=job)
         row.get_by_text(outcome, exact=True).wait_for()
     findings = page.get_by_role("table", name="First findings")
     findings.get_by_role("row", name="message 1204 is missing").wait_for()
     assert watched.find_axe_faults() == []
-    page.get_by_role("group", name="Job").get_by_role("button", name="audit").click()
+    jobs = page.get_by_role("group", name="Job")
+    jobs.get_by_role("button", name="lake vacuum").click()
+    runs.get_by_role("row", name="load").wait_for(state="detached")
+    runs.get_by_text("hours 9").wait_for()
+    for width in (1440, 900, 375):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), width
+    page.set_viewport_size({"width": 1280, "height": 800})
+    jobs.get_by_role("button", name="audit").click()
     runs.get_by_role("row", name="load").wait_for(state="detached")
     runs.get_by_role("link", name="audit").click()
     page.get_by_role("heading", level=1, name="Run of audit").wait_for()

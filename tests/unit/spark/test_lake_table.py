@@ -6,9 +6,8 @@ import hashlib
 import os
 import time
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -16,21 +15,17 @@ import pytest
 pytest.importorskip("deltalake", reason="needs the spark extra")
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from queenmq.errors import Conflict, NotFound, StorageRejected
-from queenmq.spark.lake import manifest, upkeep
-from queenmq.spark.lake.folders import folder_name
-from queenmq.spark.lake.layout import FILE_COLUMNS, DataFile, Lake
-from queenmq.spark.lake.statistics import statistics
+from queenmq.spark.lake import upkeep
+from queenmq.spark.lake.layout import Lake
 from queenmq.spark.lake.table import MessageTable, Origin, open_or_create, open_table
 from queenmq.spark.lake.tally import Tally
 from queenmq.spark.lake.verification import differences, notes
+from tests.support.small_lake import DAY, NOON, QUEUE, add_entry, make_message, write_file
 
-QUEUE, OTHER = UUID(int=1), UUID(int=2)
-DAY = date(2026, 1, 31)
-NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+OTHER = UUID(int=2)
 
 
 @pytest.fixture
@@ -40,97 +35,52 @@ def lake(tmp_path: Path) -> Lake:
     return found
 
 
-def _message(seq: int) -> dict[str, Any]:
-    return {
-        "namespace": "",
-        "task": None,
-        "partition": "p",
-        "partition_id": "id-p",
-        "seq": seq,
-        "message_id": f"m{seq}",
-        "transaction_id": f"t{seq}",
-        "trace_id": None,
-        "payload": "{}",
-        "created_at": NOON,
-        "producer_sub": None,
-        "is_encrypted": False,
-        "xid": seq * 10,
-    }
-
-
-def _file(lake: Lake, *seqs: int, queue: str = "a b") -> DataFile:
-    """Write a file as the archive does; it is no part of the table yet."""
-    rows = [_message(seq) for seq in seqs]
-    folder = f"data-{seqs[0]:032x}/{folder_name(queue)}/day={DAY}"
-    path = Path(lake.messages, folder, "part-0.parquet")
-    path.parent.mkdir(parents=True)
-    kinds = {"long": pa.int64(), "timestamp": pa.timestamp("us", "UTC"), "boolean": pa.bool_()}
-    schema = pa.schema([(name, kinds.get(kind, pa.string())) for name, kind in FILE_COLUMNS])
-    pq.write_table(pa.Table.from_pylist(rows, schema), path)
-    names = [name for name, _ in FILE_COLUMNS]
-    found = {name: [row[name] for row in rows if row[name] is not None] for name in names}
-    bounds = {
-        name: (min(all_), max(all_)) if all_ else (None, None) for name, all_ in found.items()
-    }
-    nulls = {name: len(rows) - len(all_) for name, all_ in found.items()}
-    stats = statistics(len(rows), bounds, nulls)
-    size = path.stat().st_size
-    return DataFile(f"{folder}/part-0.parquet", size, queue, DAY, len(rows), stats=stats)
-
-
 def _seqs(lake: Lake) -> list[int]:
     rows = DeltaTable(lake.messages).to_pyarrow_table(columns=["seq"])
     return sorted(rows["seq"].to_pylist())
 
 
-def _entry(lake: Lake, *seqs: int, checksum: int) -> None:
-    tally = Tally(len(seqs), min(seqs), max(seqs), checksum)
-    entry = manifest.Entry("a b", "p", "id-p", tally)
-    end = max(seqs) * 10 + 1
-    manifest.append(lake, [entry], start=0, end=end, queues={"a b": QUEUE})
-
-
 def test_an_archive_goes_on_beside_an_optimization_and_not_beside_its_double(lake: Lake) -> None:
-    first = open_table(lake).commit([_file(lake, 1)], positions={QUEUE: 10})
-    table = first.commit([_file(lake, 2)], positions={QUEUE: 20}, origin=Origin(7, 1))
+    first = open_table(lake).commit([write_file(lake, 1)], positions={QUEUE: 10})
+    table = first.commit([write_file(lake, 2)], positions={QUEUE: 20}, origin=Origin(7, 1))
     upkeep.optimize(lake)
     assert len(open_table(lake).files()) == 1
-    done = table.commit([_file(lake, 3)], positions={QUEUE: 30}, origin=Origin(7, 2))
+    done = table.commit([write_file(lake, 3)], positions={QUEUE: 30}, origin=Origin(7, 2))
     assert _seqs(lake) == [1, 2, 3] and done.position(QUEUE) == 30
     with pytest.raises(Conflict, match="wrote to the lake"):
-        table.commit([_file(lake, 4)], positions={QUEUE: 40})
+        table.commit([write_file(lake, 4)], positions={QUEUE: 40})
     assert _seqs(lake) == [1, 2, 3], "another archive of the same queue had been there"
-    table.commit([_file(lake, 5)], positions={OTHER: 50})
+    table.commit([write_file(lake, 5)], positions={OTHER: 50})
     assert _seqs(lake) == [1, 2, 3, 5]
 
 
 def test_a_file_of_which_the_log_says_nothing_is_read(lake: Lake) -> None:
-    (file,) = open_table(lake).commit([replace(_file(lake, 1, 2), stats=None)]).files()
+    (file,) = open_table(lake).commit([replace(write_file(lake, 1, 2), stats=None)]).files()
     assert file.messages is None and file.may_have(5, None, "seq")
     assert _seqs(lake) == [1, 2]
 
 
 def test_files_are_replaced_once_however_many_try(lake: Lake) -> None:
-    table = open_table(lake).commit([_file(lake, 1), _file(lake, 2)])
+    table = open_table(lake).commit([write_file(lake, 1), write_file(lake, 2)])
     old = table.files()
-    table.commit([_file(lake, 3)])
-    new = table.replace(old, [_file(lake, 11, 12)])
+    table.commit([write_file(lake, 3)])
+    new = table.replace(old, [write_file(lake, 11, 12)])
     assert _seqs(lake) == [3, 11, 12], "what came meanwhile is no hindrance"
     with pytest.raises(Conflict, match="another writer has changed files"):
-        table.replace(old, [_file(lake, 21, 22)])
+        table.replace(old, [write_file(lake, 21, 22)])
     upkeep.optimize(lake, z_order=True)
     with pytest.raises(Conflict, match="another writer has changed files"):
-        new.replace(new.files(), [_file(lake, 31)])
+        new.replace(new.files(), [write_file(lake, 31)])
     assert _seqs(lake) == [3, 11, 12]
 
 
 def test_vacuum_keeps_what_a_reader_or_a_running_job_needs(lake: Lake) -> None:
-    table = open_table(lake).commit([_file(lake, 1)]).commit([_file(lake, 2)])
+    table = open_table(lake).commit([write_file(lake, 1)]).commit([write_file(lake, 2)])
     old = [Path(lake.messages, file.path) for file in table.files()]
     upkeep.optimize(lake)
     for path in old:
         _age(path, hours=1000)
-    young, stray = _file(lake, 3), _file(lake, 4)
+    young, stray = write_file(lake, 3), write_file(lake, 4)
     _age(Path(lake.messages, stray.path), hours=25)
     summary = upkeep.vacuum(lake, 168)
     assert summary.figures["files removed"] == 0, "both are younger than a week"
@@ -155,9 +105,9 @@ def _age(path: Path, *, hours: int) -> None:
 
 
 def test_versions_of_before_can_be_read(lake: Lake) -> None:
-    first = open_table(lake).commit([_file(lake, 1)])
+    first = open_table(lake).commit([write_file(lake, 1)])
     moment = datetime.now(UTC)
-    first.commit([_file(lake, 2)])
+    first.commit([write_file(lake, 2)])
     assert [len(open_table(lake, version).files()) for version in (0, 1, 2, None)] == [0, 1, 2, 2]
     assert len(open_table(lake, moment + timedelta(days=1)).files()) == 2
     assert upkeep.describe(lake, 1).figures["messages"] == 1
@@ -167,11 +117,11 @@ def test_versions_of_before_can_be_read(lake: Lake) -> None:
 
 
 def test_verify_tells_missing_changed_added_and_lost_apart(lake: Lake) -> None:
-    open_table(lake).commit([_file(lake, 1)])
+    open_table(lake).commit([write_file(lake, 1)])
     assert upkeep.verify(lake).figures["messages that wait to be verified"] == 1
     text = f"id-p/1/m1/t1//{int(NOON.timestamp())}000000//0/{{}}"
     digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-    _entry(lake, 1, checksum=int(digest[:15], 16))
+    add_entry(lake, 1, checksum=int(digest[:15], 16))
     assert upkeep.verify(lake).is_ok, "the checksum is that of the archive"
     delta = DeltaTable(lake.messages)
     for what, statement in (
@@ -182,7 +132,7 @@ def test_verify_tells_missing_changed_added_and_lost_apart(lake: Lake) -> None:
         told = upkeep.verify(lake)
         assert not told.is_ok and told.tables["differences"].rows[0][-1] == what
     doubled = pa.Table.from_pylist(
-        [{**_message(1), "queue": "a b", "day": DAY}] * 2,
+        [{**make_message(1), "queue": "a b", "day": DAY}] * 2,
         pa.schema(DeltaTable(lake.messages).schema()),
     )
     write_deltalake(lake.messages, doubled, mode="append")
@@ -212,7 +162,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, lake: Lake) -> None:
 
 
 def test_rows_without_a_queue_are_refused(lake: Lake) -> None:
-    row = {**_message(1), "queue": None, "day": DAY}
+    row = {**make_message(1), "queue": None, "day": DAY}
     rows = pa.Table.from_pylist([row], pa.schema(DeltaTable(lake.messages).schema()))
     write_deltalake(lake.messages, rows, mode="append")
     with pytest.raises(StorageRejected, match="without a queue"):

@@ -1,16 +1,24 @@
-"""`queen pipeline lake ...`: the upkeep of a lake, without Spark and without a database."""
+"""`queen pipeline lake ...`: the upkeep of a lake, without Spark.
+
+No command needs a database. Where one is configured, it lists the runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from queenmq.cli.display.output import SHAPES, Shape, parse_shape
-from queenmq.cli.exits import UsageProblem
+from queenmq.cli.display.safe import say
+from queenmq.cli.exits import NothingThere, UsageProblem
 from queenmq.cli.pipeline.frame import Common, show
+from queenmq.cli.server.database_url import find_url
+
+if TYPE_CHECKING:
+    from queenmq.spark.jobs.job import Summary
 
 app = typer.Typer(help="Describe, verify, optimize and clean up a lake.", no_args_is_help=True)
 
@@ -18,7 +26,7 @@ Place = Annotated[str, typer.Option("--lake", help="Folder or URL of the lake.")
 Dry = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
 ]
-Summary = Annotated[
+Format = Annotated[
     Shape,
     typer.Option(
         "--output",
@@ -29,6 +37,12 @@ Summary = Annotated[
         show_default="table",
     ),
 ]
+DatabaseUrl = Annotated[
+    str | None, typer.Option(help="List the run in this PostgreSQL of the brokers.")
+]
+DataDir = Annotated[
+    str | None, typer.Option(help="Or in the one of this data directory of `queen serve`.")
+]
 _TABLE = Shape()
 
 
@@ -38,7 +52,7 @@ def describe(
     version: Annotated[
         int | None, typer.Option(min=0, help="An earlier version; the default is the newest.")
     ] = None,
-    output: Summary = _TABLE,
+    output: Format = _TABLE,
 ) -> None:
     """Show the queues, files and versions of a lake, by its log.
 
@@ -51,7 +65,12 @@ def describe(
 
 
 @app.command()
-def verify(lake: Place, output: Summary = _TABLE) -> None:
+def verify(
+    lake: Place,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    output: Format = _TABLE,
+) -> None:
     """Compare all messages of a lake with its manifest; exit code 6: they differ.
 
     Example: queen pipeline lake verify --lake ./lake
@@ -59,7 +78,9 @@ def verify(lake: Place, output: Summary = _TABLE) -> None:
     with _delta_rs():
         from queenmq.spark.lake import upkeep
         from queenmq.spark.lake.layout import Lake
-    show(upkeep.verify(Lake.at(lake)), Common(output=output))
+    place, url = Lake.at(lake), _find_database(database_url, data_dir)
+    summary = _record(url, "lake verify", {"lake": lake}, lambda: upkeep.verify(place))
+    show(summary, Common(output=output))
 
 
 @app.command()
@@ -69,7 +90,9 @@ def optimize(
         bool, typer.Option("--z-order", help="Rewrite all files, sorted by partition and seq.")
     ] = False,
     dry_run: Dry = False,
-    output: Summary = _TABLE,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    output: Format = _TABLE,
 ) -> None:
     """Merge small files into large ones. Files of release 0.1.0 are brought up to date.
 
@@ -78,7 +101,13 @@ def optimize(
     with _delta_rs():
         from queenmq.spark.lake import upkeep
         from queenmq.spark.lake.layout import Lake
-    summary = upkeep.optimize(Lake.at(lake), is_dry=dry_run, z_order=z_order)
+    place, url = Lake.at(lake), _find_database(database_url, data_dir)
+    summary = _record(
+        None if dry_run else url,
+        "lake optimize",
+        {"lake": lake, "z-order": z_order},
+        lambda: upkeep.optimize(place, is_dry=dry_run, z_order=z_order),
+    )
     show(summary, Common(dry_run=dry_run, output=output))
 
 
@@ -89,7 +118,9 @@ def vacuum(
         int, typer.Option(min=1, help="Keep files that a version of the last N hours uses.")
     ] = 168,
     dry_run: Dry = False,
-    output: Summary = _TABLE,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    output: Format = _TABLE,
 ) -> None:
     """Delete files that no recent version refers to.
 
@@ -98,8 +129,43 @@ def vacuum(
     with _delta_rs():
         from queenmq.spark.lake import upkeep
         from queenmq.spark.lake.layout import Lake
-    summary = upkeep.vacuum(Lake.at(lake), hours, is_dry=dry_run)
+    place, url = Lake.at(lake), _find_database(database_url, data_dir)
+    summary = _record(
+        None if dry_run else url,
+        "lake vacuum",
+        {"lake": lake, "hours": hours},
+        lambda: upkeep.vacuum(place, hours, is_dry=dry_run),
+    )
     show(summary, Common(dry_run=dry_run, output=output))
+
+
+def _find_database(database_url: str | None, data_dir: str | None) -> str | None:
+    """Return the database that lists the run, or None if there is none."""
+    try:
+        return find_url(database_url, data_dir)
+    except (NothingThere, UsageProblem) as error:
+        if database_url is not None or data_dir is not None:
+            raise
+        # No cluster in the default data directory is no problem: a lake can be on any machine.
+        if isinstance(error, UsageProblem):
+            _warn(str(error))
+        return None
+
+
+def _record(
+    url: str | None, job: str, options: Mapping[str, Any], work: Callable[[], Summary]
+) -> Summary:
+    if url is None:
+        return work()
+    from queenmq.spark.jobs.job import About
+    from queenmq.spark.jobs.runs import record_run
+
+    return record_run(About(job, url, options), work, warn=_warn)
+
+
+def _warn(reason: str) -> None:
+    line = " ".join(reason.split())
+    say(f"warning: `queen pipeline runs` does not list this run: {line}", is_error=True)
 
 
 @contextmanager

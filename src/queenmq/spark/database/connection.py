@@ -20,7 +20,7 @@ import adbc_driver_manager.dbapi
 import adbc_driver_postgresql
 import pyarrow as pa
 
-from queenmq.errors import QueenError, StorageRejected, StorageUnavailable
+from queenmq.errors import InvalidRequest, QueenError, StorageRejected, StorageUnavailable
 from queenmq.spark.database.sql_text import Sql
 
 #: Defaults for parameters that a URL leaves out.
@@ -114,7 +114,13 @@ def with_defaults(url: str) -> str:
 
 def _place_of(url: str) -> str:
     """Return host and database for error texts, never the password."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidRequest(
+            f"The database URL is not valid ({error})."
+            " Write it as postgresql://user@host:port/database."
+        ) from None
     query = dict(parse_qsl(parts.query))
     host = parts.netloc.rpartition("@")[2] or query.get("host", "the local socket")
     return f"{host}, database {parts.path.lstrip('/') or query.get('dbname', 'of that user')}"

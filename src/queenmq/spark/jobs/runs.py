@@ -48,29 +48,44 @@ def recorded(
 
     @functools.wraps(run)
     def run_recorded(job: J, /, *args: P.args, **kwargs: P.kwargs) -> Summary:
-        about = job.about()
-        record = _Record(about)
-        with record.while_running():
-            try:
-                summary = run(job, *args, **kwargs)
-            except BaseException as error:
-                record.note("failed", error=_sentence(error))
-                raise
-            record.note(
-                "done" if summary.is_ok else "found",
-                figures={name: _plain(value) for name, value in summary.figures.items()},
-                tables={name: _rows(table) for name, table in summary.tables.items()},
-            )
-            return summary
+        return record_run(job.about(), lambda: run(job, *args, **kwargs))
 
     return run_recorded
+
+
+def record_run(
+    about: About, work: Callable[[], Summary], *, warn: Callable[[str], None] | None = None
+) -> Summary:
+    """Do the work and write down when it began and how it ended.
+
+    `warn` gets one sentence, once, if that cannot be written down. The default logs it.
+    """
+    record = _Record(about, warn or _log)
+    with record.while_running():
+        try:
+            summary = work()
+        except BaseException as error:
+            record.note("failed", error=_sentence(error))
+            raise
+        record.note(
+            "done" if summary.is_ok else "found",
+            figures={name: _plain(value) for name, value in summary.figures.items()},
+            tables={name: _rows(table) for name, table in summary.tables.items()},
+        )
+        return summary
+
+
+def _log(reason: str) -> None:
+    logger.info("The run of the job is not listed: %s", reason)
 
 
 class _Record:
     """The row of one run; nothing, where it could not be made."""
 
-    def __init__(self, about: About) -> None:
+    def __init__(self, about: About, warn: Callable[[str], None]) -> None:
         self._url = about.url
+        self._warn = warn
+        self._has_warned = False
         self._sql = load("runs")
         self._id: str | None = None
         options = {name: _plain(value) for name, value in about.options.items() if value}
@@ -113,7 +128,9 @@ class _Record:
             with Database(self._url) as database:
                 return database.rows(self._sql[name], parameter)[0]
         except QueenError as error:
-            logger.info("The run of the job is not listed: %s", error)
+            if not self._has_warned:
+                self._warn(_sentence(error))
+            self._has_warned = True
             return None
 
 

@@ -1,5 +1,5 @@
 /**
- * Runs of jobs on Spark: how each ended, its figures, and what the last audit found.
+ * Runs of jobs on Spark and on lakes: how each ended, its figures, and what the last audit found.
  */
 import { Badge, CopyButton, Time } from "../../components/basics.js";
 import { Card, Empty, Show } from "../../components/page.js";
@@ -19,7 +19,7 @@ import { html } from "../../lib/ui.js";
 
 const EVERY_MS = 15_000;
 const PAGE = 20;
-const JOBS = ["archive", "replay", "load", "analytics", "audit", "stream"];
+const JOBS = ["archive", "replay", "load", "analytics", "audit", "stream", "lake verify", "lake optimize", "lake vacuum"];
 /** Figures of one line; the page of the run has all. */
 const FIGURES = 3;
 
@@ -91,6 +91,9 @@ const COMMANDS = {
   analytics: "queen pipeline analytics --from 24h --bucket 5m",
   audit: "queen pipeline audit --lake ./lake",
   stream: "queen pipeline stream stream.toml",
+  "lake verify": "queen pipeline lake verify --lake ./lake",
+  "lake optimize": "queen pipeline lake optimize --lake ./lake",
+  "lake vacuum": "queen pipeline lake vacuum --lake ./lake --hours 168",
 };
 
 /** The last audit: which checks it made and what it found. */
