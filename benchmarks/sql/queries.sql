@@ -160,6 +160,34 @@ FROM queen.ensure_partitions(
     array_fill($1::text, ARRAY[$3::integer - $2::integer + 1]),
     ARRAY(SELECT 'p' || n FROM generate_series($2::integer, $3::integer) n), NULL) e;
 
+-- name: make_group
+-- $1 a queue, $2 a group that has visited every $3rd partition. In two of a hundred it holds a lease, in two others it
+-- is blocked. Elsewhere it has left none, one or two messages.
+INSERT INTO queen.partition_consumers (partition_id, consumer_group, queue_id, cursor_seq, last_consumed_at, lease_id,
+                                       lease_expires_at, lease_end_seq, blocked_seq, total_consumed)
+SELECT l.partition_id, $2::text, l.queue_id,
+       CASE WHEN v.n % 100 < 4 THEN l.last_seq - 1 ELSE greatest(0, l.last_seq - v.n % 3) END,
+       now() - make_interval(secs => v.n % 86400),
+       CASE WHEN v.n % 100 < 2 THEN gen_random_uuid() END,
+       CASE WHEN v.n % 100 < 2 THEN now() + interval '1 hour' END,
+       CASE WHEN v.n % 100 < 2 THEN l.last_seq END,
+       CASE WHEN v.n % 100 IN (2, 3) THEN l.last_seq END,
+       l.last_seq
+FROM queen.queues q
+JOIN queen.partition_lookup l ON l.queue_id = q.id
+-- A number of its own for each partition, in no order.
+CROSS JOIN LATERAL (SELECT abs(hashtext(l.partition_id::text)::bigint) AS n) v
+WHERE q.name = $1 AND v.n / 100 % $3::integer = 0;
+
+-- name: block_poison
+UPDATE queen.queues SET on_poison = 'block' WHERE name = $1;
+
+-- name: blocks
+-- Pages that statements of this database have looked at, but not those of whoever counts.
+SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint FROM pg_stat_statements
+WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND query NOT LIKE '%pg\_stat\_statements%';
+
 -- name: let_rest
 -- $1 a queue: every second partition was made long ago, and has been idle since.
 WITH old AS (

@@ -209,6 +209,7 @@ class History:
         assert pending == self.model.pending()
         for group in GROUPS:
             await self.compare_group(group, names, lags)
+            await self.compare_pages(group, {pair: lag for pair, (lag, _) in found.items()})
         listed = await self.session.fetch(load_queries("groups")["list_groups"])
         known = {name for name, group in self.model.groups.items() if group.is_known}
         assert {row["consumer_group"] for row in listed} == known
@@ -234,6 +235,23 @@ class History:
         assert (facts["behind"]["backlog"], facts["behind"]["behind"]) == (total, len(wanted))
         if self.model.group(group).is_known:
             assert total == sum(lag for (name, _), lag in lags.items() if name == group)
+
+    async def compare_pages(self, group: str, found: dict[tuple[str, str], int]) -> None:
+        """Whatever their order, the pages of a group have what it has before it."""
+        own = {name: lag for (each, name), lag in found.items() if each == group}
+        for order in ("lag", "name", "recent"):
+            rows = [
+                row
+                for offset in range(0, len(NAMES), 2)
+                for row in await self.session.fetch(
+                    load_queries("steering")["list_group_partitions"],
+                    group, self.queue, "p", order, False, 2, offset,
+                )
+            ]  # fmt: skip
+            assert {row["partition_name"]: row["offset_lag"] for row in rows} == own
+            assert all(row["total"] == len(own) == len(rows) for row in rows)
+            if order == "name":
+                assert [row["partition_name"] for row in rows] == sorted(own)
 
     async def drain(self) -> None:
         """Everybody gets the rest, and then nobody has anything before them."""

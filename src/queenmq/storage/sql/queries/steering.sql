@@ -74,30 +74,60 @@ SELECT count(*) FROM (
 ) x;
 
 -- name: list_group_partitions
--- A page of the partitions of queue $2 in which group $1 stands (group_positions), whose name holds $3; with $5 those
--- under a lease. $4 is the order: lag (most first), name, or recent (last consumed from first). What is expensive,
--- the oldest message, is read for the page alone.
-WITH found AS (
-    SELECT a.*, count(*) OVER () AS total
-    FROM queen.queues q CROSS JOIN LATERAL queen.group_positions(q.id, $1) a
-    WHERE q.name = $2
+-- A page of the partitions of queue $2 in which group $1 stands, whose name holds $3; with $5 those under a lease. $4 is
+-- the order: lag (most first), name, or recent (last consumed from first). What is expensive, the oldest message, is
+-- read for the page alone.
+-- The positions are those of group_positions. For one group, one join finds cursors and partitions without one.
+WITH queue AS MATERIALIZED (
+    SELECT q.id, q.name FROM queen.queues q WHERE q.name = $2
+), start AS MATERIALIZED (
+    -- A row if the group begins with the oldest message of each partition, but for those of own_ids.
+    SELECT s.own_ids
+    FROM queue q
+    CROSS JOIN LATERAL queen.queue_groups(q.id, q.name) g
+    CROSS JOIN LATERAL queen.queue_start(q.id, q.name, g.consumer_group) s
+    WHERE g.consumer_group = $1 AND s.start_time IS NULL
+), late AS MATERIALIZED (
+    -- Partitions in which it begins later, and has not been yet.
+    SELECT u.partition_id, u.last_seq, u.after_seq
+    FROM queue q CROSS JOIN LATERAL queen.unvisited_positions(q.id, $1) u
+), found AS MATERIALIZED (
+    -- Narrow rows, since there is one for each partition. They are counted, and one page of them is kept.
+    SELECT l.partition_id, l.last_seq, greatest(c.cursor_seq, l.first_seq - 1) AS after_seq, c.last_consumed_at
+    FROM queen.partition_lookup l
+    LEFT JOIN queen.partition_consumers c
+        ON c.partition_id = l.partition_id AND c.consumer_group = $1 AND c.queue_id = (SELECT id FROM queue)
+    WHERE l.queue_id = (SELECT id FROM queue)
+      AND (c.partition_id IS NOT NULL OR l.last_seq >= l.first_seq AND EXISTS (SELECT FROM start)
+           AND coalesce(l.partition_id <> ALL ((SELECT own_ids FROM start)::uuid[]), true))
       AND ($3::text IS NULL OR EXISTS (
-          SELECT FROM queen.partitions p WHERE p.id = a.partition_id AND strpos(p.name, $3) > 0))
-      AND (NOT $5::boolean OR a.lease_expires_at > now())
+          SELECT FROM queen.partitions p WHERE p.id = l.partition_id AND strpos(p.name, $3) > 0))
+      AND (NOT $5::boolean OR c.lease_expires_at > now())
+    UNION ALL
+    SELECT t.partition_id, t.last_seq, t.after_seq, NULL FROM late t
+    WHERE NOT $5::boolean AND ($3::text IS NULL OR EXISTS (
+          SELECT FROM queen.partitions p WHERE p.id = t.partition_id AND strpos(p.name, $3) > 0))
 ), page AS (
-    SELECT f.*
-    FROM found f LEFT JOIN queen.partitions p ON $4 = 'name' AND p.id = f.partition_id
-    ORDER BY CASE $4 WHEN 'lag' THEN (f.last_seq - f.after_seq)::double precision
-                     WHEN 'recent' THEN date_part('epoch', f.last_consumed_at) END DESC NULLS LAST,
-             p.name, f.partition_id
-    LIMIT $6 OFFSET $7
+    (SELECT f.*
+     FROM found f JOIN queen.partitions p ON p.id = f.partition_id
+     WHERE $4 = 'name'
+     ORDER BY p.name LIMIT $6 OFFSET $7)
+    UNION ALL
+    (SELECT f.*
+     FROM found f
+     WHERE $4 <> 'name'
+     ORDER BY CASE $4 WHEN 'lag' THEN (f.last_seq - f.after_seq)::double precision
+                      ELSE date_part('epoch', f.last_consumed_at) END DESC NULLS LAST, f.partition_id
+     LIMIT $6 OFFSET $7)
 )
-SELECT p.name::text AS partition_name, f.last_consumed_at, coalesce(f.total_consumed, 0) AS total_consumed,
+SELECT p.name::text AS partition_name, f.last_consumed_at, coalesce(c.total_consumed, 0) AS total_consumed,
        f.last_seq - f.after_seq - r.removed AS offset_lag,
        coalesce(floor(extract(epoch FROM now() - m.created_at)), 0)::bigint AS time_lag_seconds,
-       coalesce(f.lease_expires_at > now(), false) AS is_leased, f.total
+       coalesce(c.lease_expires_at > now(), false) AS is_leased,
+       (SELECT count(*) FROM found) AS total
 FROM page f
 JOIN queen.partitions p ON p.id = f.partition_id
+LEFT JOIN queen.partition_consumers c ON c.partition_id = f.partition_id AND c.consumer_group = $1
 CROSS JOIN LATERAL (
     SELECT count(*) AS removed FROM queen.removed_messages x
     WHERE x.partition_id = f.partition_id AND x.seq > f.after_seq
