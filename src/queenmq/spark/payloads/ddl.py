@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 )
 
 from queenmq.errors import InvalidRequest
+from queenmq.spark.payloads.tokens import Tokens
 
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[(),<>:])")
 _TYPES: dict[str, DataType] = {
@@ -64,21 +65,21 @@ def parse_ddl(text: str, option: str) -> StructType:
 class _Parser:
     def __init__(self, text: str, option: str) -> None:
         self._text, self._option = text, option
-        self._tokens = self._split(text.strip())
+        self._tokens = Tokens(text, _TOKEN, self._refuse)
 
     def parse(self) -> StructType:
         fields = self._fields(depth=0, end=None)
-        if self._tokens:
-            self._refuse(f"{self._tokens[0]!r} stands where a comma is expected")
+        if left := self._tokens.peek():
+            self._refuse(f"{left!r} stands where a comma is expected")
         return StructType(fields)
 
     def _fields(self, depth: int, end: str | None) -> list[StructField]:
         fields = [self._field(depth)]
-        while self._peek() == ",":
-            self._take()
+        while self._tokens.peek() == ",":
+            self._tokens.take()
             fields.append(self._field(depth))
         if end is not None:
-            self._expect(end)
+            self._tokens.expect(end)
         names = [field.name for field in fields]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -86,40 +87,40 @@ class _Parser:
         return fields
 
     def _field(self, depth: int) -> StructField:
-        token = self._take()
+        token = self._tokens.take()
         name = token[1:-1].replace("``", "`") if token.startswith("`") else token
         if not re.match(r"[`A-Za-z_]", token):
             self._refuse(f"{token!r} stands where a field name is expected")
-        if self._peek() == ":":
-            self._take()
+        if self._tokens.peek() == ":":
+            self._tokens.take()
         kind = self._type(depth)
-        is_needed = self._peek().upper() == "NOT"
+        is_needed = self._tokens.peek().upper() == "NOT"
         if is_needed:
-            self._take()
-            self._expect("NULL")
+            self._tokens.take()
+            self._tokens.expect("NULL")
         return StructField(name, kind, not is_needed)
 
     def _type(self, depth: int) -> DataType:
         if depth > _DEPTH_MAX:
             self._refuse(f"types are nested more than {_DEPTH_MAX} deep")
-        name = self._take().upper()
+        name = self._tokens.take().upper()
         if name in _DECIMALS:
             return self._decimal()
         if name == "ARRAY":
-            self._expect("<")
+            self._tokens.expect("<")
             kind: DataType = ArrayType(self._type(depth + 1))
-            self._expect(">")
+            self._tokens.expect(">")
             return kind
         if name == "STRUCT":
-            self._expect("<")
+            self._tokens.expect("<")
             return StructType(self._fields(depth + 1, end=">"))
         if name == "MAP":
-            self._expect("<")
-            if self._take().upper() != "STRING":
+            self._tokens.expect("<")
+            if self._tokens.take().upper() != "STRING":
                 self._refuse("the keys of a MAP are STRING in JSON")
-            self._expect(",")
+            self._tokens.expect(",")
             kind = MapType(StringType(), self._type(depth + 1))
-            self._expect(">")
+            self._tokens.expect(">")
             return kind
         if name not in _TYPES:
             known = ", ".join([*_TYPES, "DECIMAL(p,s)", "ARRAY<>", "MAP<STRING,>", "STRUCT<>"])
@@ -127,46 +128,23 @@ class _Parser:
         return _TYPES[name]
 
     def _decimal(self) -> DecimalType:
-        if self._peek() != "(":
+        if self._tokens.peek() != "(":
             return DecimalType(10, 0)
-        self._take()
+        self._tokens.take()
         precision, scale = self._number(), 0
-        if self._peek() == ",":
-            self._take()
+        if self._tokens.peek() == ",":
+            self._tokens.take()
             scale = self._number()
-        self._expect(")")
+        self._tokens.expect(")")
         if not (1 <= precision <= _PRECISION_MAX and scale <= precision):
             self._refuse(f"DECIMAL({precision},{scale}) must have 1 to 38 digits")
         return DecimalType(precision, scale)
 
     def _number(self) -> int:
-        token = self._take()
+        token = self._tokens.take()
         if not token.isdigit():
             self._refuse(f"{token!r} stands where a number is expected")
         return int(token[:4])
-
-    def _peek(self) -> str:
-        return self._tokens[0] if self._tokens else ""
-
-    def _take(self) -> str:
-        if not self._tokens:
-            self._refuse("it ends too early")
-        return self._tokens.pop(0)
-
-    def _expect(self, wanted: str) -> None:
-        found = self._take()
-        if found.upper() != wanted:
-            self._refuse(f"{found!r} stands where {wanted} is expected")
-
-    def _split(self, text: str) -> list[str]:
-        tokens, place = [], 0
-        while place < len(text):
-            found = _TOKEN.match(text, place)
-            if found is None:
-                self._refuse(f"{text[place:].strip()[:20]!r} cannot be read")
-            tokens.append(found.group(1))
-            place = found.end()
-        return tokens
 
     def _refuse(self, reason: str) -> NoReturn:
         raise InvalidRequest(

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from queenmq.errors import InvalidRequest
+from queenmq.spark.payloads.tokens import Tokens
 from queenmq.spark.source.filters import COLUMNS, Pushed, push
 
 _TOKEN = re.compile(
@@ -50,23 +51,23 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = self._split(text)
+        self._tokens = Tokens(text, _TOKEN, self._refuse)
 
     def parse(self) -> Pushed:
         pushed = self._condition(Pushed())
-        while self._tokens:
-            self._expect("AND")
+        while self._tokens.peek():
+            self._tokens.expect("AND")
             pushed = self._condition(pushed)
         return pushed
 
     def _condition(self, pushed: Pushed) -> Pushed:
-        column = self._take().lower()
+        column = self._tokens.take().lower()
         if column not in COLUMNS:
             self._refuse(f"{column!r} is not one of the columns it accepts ({', '.join(COLUMNS)})")
-        sign = self._take().upper()
+        sign = self._tokens.take().upper()
         if sign == "BETWEEN":
             low = self._value(column)
-            self._expect("AND")
+            self._tokens.expect("AND")
             bounds = (GreaterThanOrEqual, low), (LessThanOrEqual, self._value(column))
             filters: list[Filter] = [make((column,), value) for make, value in bounds]
         elif sign == "IN":
@@ -83,18 +84,18 @@ class _Parser:
         return pushed
 
     def _list(self, column: str) -> tuple[Any, ...]:
-        self._expect("(")
+        self._tokens.expect("(")
         values = [self._value(column)]
-        while (sign := self._take()) == ",":
+        while (sign := self._tokens.take()) == ",":
             values.append(self._value(column))
         if sign != ")":
             self._refuse(f"{sign!r} stands where ) is expected")
         return tuple(values)
 
     def _value(self, column: str) -> Any:
-        token = self._take()
+        token = self._tokens.take()
         if token.upper() == "TIMESTAMP":
-            token = self._take()
+            token = self._tokens.take()
         if token.startswith("'"):
             text = token[1:-1].replace("''", "'")
             return self._time(text) if column == "created_at" else text
@@ -110,27 +111,6 @@ class _Parser:
         if time.tzinfo is None:
             self._refuse(f"the time {text!r} has no zone; add Z or +02:00")
         return time
-
-    def _take(self) -> str:
-        if not self._tokens:
-            self._refuse("it ends too early")
-        return self._tokens.pop(0)
-
-    def _expect(self, wanted: str) -> None:
-        found = self._take()
-        if found.upper() != wanted:
-            self._refuse(f"{found!r} stands where {wanted} is expected")
-
-    def _split(self, text: str) -> list[str]:
-        tokens, place = [], 0
-        text = text.rstrip()
-        while place < len(text):
-            found = _TOKEN.match(text, place)
-            if found is None:
-                self._refuse(f"{text[place:].strip()[:20]!r} cannot be read")
-            tokens.append(found.group().strip())
-            place = found.end()
-        return tokens
 
     def _refuse(self, reason: str) -> NoReturn:
         raise InvalidRequest(

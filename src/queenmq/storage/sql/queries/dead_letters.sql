@@ -70,7 +70,7 @@ WITH matching AS (
     WHERE ($1::text IS NULL OR q.name = $1) AND ($2::text IS NULL OR d.consumer_group = $2)
       AND ($3::text IS NULL OR p.name = $3)
       AND ($4::timestamptz IS NULL OR d.failed_at >= $4) AND ($5::timestamptz IS NULL OR d.failed_at <= $5)
-  AND ($6::text IS NULL OR starts_with(coalesce(d.error_message, ''), $6))
+      AND ($6::text IS NULL OR starts_with(coalesce(d.error_message, ''), $6))
     ORDER BY d.failed_at, d.id
     LIMIT $7 + 1
 ), removed AS (
