@@ -45,11 +45,7 @@ def start_owner(data_dir: Path) -> Iterator[Callable[..., BrokerProcess]]:
 
     yield start
     for broker in brokers:
-        if broker.process.poll() is None:
-            broker.stop()
-        for stream in (broker.process.stdout, broker.process.stderr):
-            if stream is not None:
-                stream.close()
+        broker.close()
 
 
 @pytest.fixture

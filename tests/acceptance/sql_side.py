@@ -4,12 +4,14 @@ leases, end connections.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import asyncpg
 
+from tests.isolation.sessions import Connect
 from tests.support.broker import SOON_S
 from tests.support.waiting import wait_until_async
 
@@ -60,3 +62,20 @@ async def wait_for_waiters(session: asyncpg.Connection, count: int = 1) -> list[
     found = await wait_until_async(waiters, timeout_s=SOON_S, what="the broker to wait")
     assert found is not None
     return found
+
+
+async def listen_for_wakes(connect: Connect, word: str) -> Callable[[], Awaitable[None]]:
+    """Return a call that comes back when one more notification with this word in it has come."""
+    listener, count = await connect(), asyncio.Semaphore(0)
+
+    def note(*told: object) -> None:
+        if word in str(told[-1]):
+            count.release()
+
+    await listener.add_listener("queen_wake", note)
+
+    async def heard() -> None:
+        async with asyncio.timeout(SOON_S):
+            await count.acquire()
+
+    return heard

@@ -105,11 +105,7 @@ def start(server: OwnPostgres, tmp_path: Path) -> Iterator[StartBroker]:
     yield start_broker
     server.close()
     for broker in brokers:
-        if broker.process.poll() is None:
-            broker.stop()
-        for stream in (broker.process.stdout, broker.process.stderr):
-            if stream is not None:
-                stream.close()
+        broker.close()
 
 
 async def _push_all(wire: Wire, queue: str, *, expected: int) -> None:

@@ -59,11 +59,7 @@ def start(pair: Pair, tmp_path: Path) -> Iterator[StartBroker]:
 
     yield start_broker
     for broker in brokers:
-        if broker.process.poll() is None:
-            broker.stop()
-        for stream in (broker.process.stdout, broker.process.stderr):
-            if stream is not None:
-                stream.close()
+        broker.close()
 
 
 async def kill(pair: Pair) -> None:

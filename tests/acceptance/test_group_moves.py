@@ -5,15 +5,15 @@ The brokers here never look by themselves, so a wake-up that is lost leaves a po
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from tests.acceptance.load import Answer, Wire, pop_path
+from tests.acceptance.sql_side import listen_for_wakes
 from tests.isolation.sessions import Connect
-from tests.support.broker import SOON_S, BrokerProcess, unique
+from tests.support.broker import BrokerProcess, unique
 
 Brokers = list[BrokerProcess]
 
@@ -111,23 +111,6 @@ async def test_pop_that_does_not_wait_sees_an_answered_change(
                 assert await wire.pop(queue, consumerGroup=group) == []
 
 
-async def _listen(connect: Connect, word: str) -> Callable[[], Awaitable[None]]:
-    """A call that comes back when a notification with this word in it has come."""
-    listener, count = await connect(), asyncio.Semaphore(0)
-
-    def note(*told: object) -> None:
-        if word in str(told[-1]):
-            count.release()
-
-    await listener.add_listener("queen_wake", note)
-
-    async def heard() -> None:
-        async with asyncio.timeout(SOON_S):
-            await count.acquire()
-
-    return heard
-
-
 @pytest.mark.parametrize("change", [_delete, _delete_everywhere], ids=["delete", "everywhere"])
 async def test_broker_that_remembers_a_start_has_it_fixed_again_after_a_delete_elsewhere(
     patient_brokers: Brokers, connect_shared: Connect, change: Change
@@ -136,7 +119,7 @@ async def test_broker_that_remembers_a_start_has_it_fixed_again_after_a_delete_e
     url, elsewhere = (one.url for one in patient_brokers)
     new = {"consumerGroup": group, "subscriptionMode": "new"}
     async with Wire(url) as poll, Wire(url) as wire, Wire(elsewhere) as operator:
-        heard = await _listen(connect_shared, group)
+        heard = await listen_for_wakes(connect_shared, group)
         assert (await wire.push(queue, "old")).status == 201
         assert await wire.pop(queue, **new) == []
         poll.send("GET", pop_path(queue, wait=True, timeout=_WAIT_MS, **new))

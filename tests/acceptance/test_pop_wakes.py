@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 
 import asyncpg
 import pytest
 
 from tests.acceptance.load import Answer, Wire, pop_path, wires
-from tests.acceptance.sql_side import LEASING, LOOKING, Hold, held, wait_for_waiters
+from tests.acceptance.sql_side import (
+    LEASING,
+    LOOKING,
+    Hold,
+    held,
+    listen_for_wakes,
+    wait_for_waiters,
+)
 from tests.isolation.sessions import Connect, configure, ensure, pop_one
-from tests.support.broker import SOON_S, BrokerProcess, unique
+from tests.support.broker import BrokerProcess, unique
 
 Brokers = list[BrokerProcess]
 
@@ -33,23 +39,6 @@ async def _prepare(queue: str, *connections: Wire) -> None:
         assert (await wire.push(queue, "taken", partition="p")).status == 201
         (message,) = await wire.pop(queue, partition="p", autoAck=True)
         assert message["data"] == "taken"
-
-
-async def _listen(connect: Connect, queue: str) -> Callable[[], Awaitable[None]]:
-    """A call that comes back when one more notification about the queue has come."""
-    listener, count = await connect(), asyncio.Semaphore(0)
-
-    def note(*told: object) -> None:
-        if queue in str(told[-1]):
-            count.release()
-
-    await listener.add_listener("queen_wake", note)
-
-    async def heard() -> None:
-        async with asyncio.timeout(SOON_S):
-            await count.acquire()
-
-    return heard
 
 
 def _data(answer: Answer) -> list[object]:
@@ -90,7 +79,7 @@ async def test_push_elsewhere_during_the_call_of_a_waiting_pop_is_delivered(
 ) -> None:
     (url, elsewhere), queue = (one.url for one in patient_brokers), unique()
     async with Wire(url) as poll, Wire(url) as wire, Wire(elsewhere) as other:
-        heard = await _listen(connect_shared, queue)
+        heard = await listen_for_wakes(connect_shared, queue)
         await _prepare(queue, other, wire)
         # One of each broker, so that the next one is that of the push below.
         await heard()
@@ -115,7 +104,7 @@ async def test_push_to_another_partition_during_the_call_of_a_waiting_pop_is_del
     """The call is about a partition that turns out to be leased."""
     (url, elsewhere), queue = (one.url for one in patient_brokers), unique()
     async with Wire(url) as poll, Wire(url) as wire, Wire(elsewhere) as other:
-        heard = await _listen(connect_shared, queue)
+        heard = await listen_for_wakes(connect_shared, queue)
         await _prepare(queue, other, wire)
         await heard()
         await heard()

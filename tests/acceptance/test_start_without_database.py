@@ -38,11 +38,7 @@ def start(tmp_path: Path) -> Iterator[StartBroker]:
 
     yield start_broker
     for broker in brokers:
-        if broker.process.poll() is None:
-            broker.stop()
-        for stream in (broker.process.stdout, broker.process.stderr):
-            if stream is not None:
-                stream.close()
+        broker.close()
 
 
 async def stop(server: OwnPostgres) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -54,31 +55,9 @@ def watched(open_page: Callable[..., Watched], broker: BrokerProcess) -> Watched
     return open_page(broker.url)
 
 
-@pytest.fixture(scope="package")
-def guarded(postgres: SharedPostgres, template: str) -> Iterator[BrokerProcess]:
-    """A broker that wants a token."""
-    name = f"dashboard_{next(_numbers)}"
-    postgres.create(name, template=template)
-    with running_broker(
-        database_url=postgres.url_of(name),
-        JWT_ENABLED="true",
-        JWT_SECRET=SECRET,
-        JWT_ISSUER=ISSUER,
-        JWT_AUDIENCE=AUDIENCE,
-    ) as broker:
-        yield broker
-    postgres.drop(name)
-
-
-def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine beside the browser, whose driver keeps an event loop in this thread."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
-
-
-@pytest.fixture(scope="module")
-def world(postgres: SharedPostgres, template: str) -> Iterator[World]:
-    """A broker that wants a token, with its database."""
+@contextmanager
+def _guarded(postgres: SharedPostgres, template: str) -> Iterator[World]:
+    """A broker that wants a token, with a database of its own."""
     name = f"dashboard_{next(_numbers)}"
     postgres.create(name, template=template)
     with running_broker(
@@ -90,6 +69,26 @@ def world(postgres: SharedPostgres, template: str) -> Iterator[World]:
     ) as broker:
         yield World(broker, postgres.url_of(name))
     postgres.drop(name)
+
+
+@pytest.fixture(scope="package")
+def guarded(postgres: SharedPostgres, template: str) -> Iterator[BrokerProcess]:
+    """A broker that wants a token."""
+    with _guarded(postgres, template) as found:
+        yield found.broker
+
+
+def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine beside the browser, whose driver keeps an event loop in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+@pytest.fixture(scope="module")
+def world(postgres: SharedPostgres, template: str) -> Iterator[World]:
+    """A broker that wants a token, with its database."""
+    with _guarded(postgres, template) as found:
+        yield found
 
 
 @pytest.fixture

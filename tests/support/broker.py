@@ -92,6 +92,14 @@ class BrokerProcess:
             self.process.send_signal(signal.SIGTERM)
         return self._reap()
 
+    def close(self) -> None:
+        """Make sure that it has ended, and that none of its pipes is left."""
+        if self.process.poll() is None:
+            self.stop()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
     def _reap(self) -> int:
         try:
             _, errors = self.process.communicate(timeout=SOON_S)
@@ -115,10 +123,7 @@ def running_broker(
     try:
         yield broker
     finally:
-        if broker.process.poll() is None:
-            broker.stop()
-        else:
-            broker.process.communicate()
+        broker.close()
 
 
 class Api:
