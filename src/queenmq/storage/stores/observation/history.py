@@ -36,7 +36,11 @@ class HistoryStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._sql = load_queries("observation/history")
+        self._sql = {
+            name: text
+            for file in ("history", "history_recording", "history_upkeep")
+            for name, text in load_queries(f"observation/{file}").items()
+        }
 
     async def _fetch(self, name: str, *args: Any) -> Rows:
         return await self._database.fetch(self._sql[name], *args, priority=OperationType.ANALYTICS)
