@@ -181,7 +181,11 @@ class TransactionService:
     async def _retarget(self, entry: TransactionEntry) -> None:
         self._catalogue.forget(entry.items.pushes.keys)
         if entry.attempts + 1 >= _ATTEMPTS_MAX:
-            text = "a queue of this transaction is deleted again and again; try again"
+            text = (
+                f"A queue of this transaction was deleted {_ATTEMPTS_MAX} times while it ran."
+                " Nothing was changed. Stop the client that deletes it, then send the transaction"
+                " again."
+            )
             raise StorageUnavailable(text, public=text)
         # PartitionBusy leaves it with its runner. Only an entry that is put back is retargeted.
         refs = await self._catalogue.ensure(entry.items.pushes.keys)

@@ -24,7 +24,14 @@ from queenmq.engine.requests import (
     Pushed,
     PushItems,
 )
-from queenmq.errors import Overloaded, PartitionBusy, StorageFault, StorageRejected
+from queenmq.errors import (
+    Overloaded,
+    PartitionBusy,
+    PartitionGone,
+    StorageFault,
+    StorageRejected,
+    StorageUnavailable,
+)
 from queenmq.storage.spool import Spool
 from queenmq.storage.spool.push_journal import SpoolJournal
 from tests.support.waiting import wait_until_async
@@ -206,6 +213,24 @@ async def test_a_fault_fails_its_call_once_and_keeps_nothing_on_disk(spool: Push
     assert not spool.is_needed
 
 
+class VanishingStore(ScriptedStore):
+    """A database in which another client deletes the queue before each call."""
+
+    async def push_messages(self, call: PushCall, **_: Any) -> Pushed:
+        raise PartitionGone("gone")
+
+
+async def test_a_queue_that_is_deleted_all_the_time_is_named(spool: PushSpool) -> None:
+    service = make_service(cast(Any, VanishingStore()), spool)
+    items = PushItems(keys=[PartitionKey("orders", "a")], payloads=['"a"'])
+    with pytest.raises(StorageUnavailable) as caught:
+        await service.send(items, [make_ref("a")], is_queued=False)
+    assert str(caught.value) == (
+        "Queue 'orders', or a partition of it, was deleted 6 times during this push. Nothing was"
+        " stored. Stop the client that deletes it, then push again."
+    )
+
+
 class SlowStore(ScriptedStore):
     """A database that answers pushes when told to."""
 
@@ -241,7 +266,9 @@ async def test_who_waits_is_counted_ages_and_is_bounded(spool: PushSpool) -> Non
     # It arrived between the start and now.
     assert service.oldest_ms(started + 5_000) <= 5_000
     assert service.oldest_ms(now_ms() + 5_000) >= 5_000
-    with pytest.raises(Overloaded, match="1 pushes already wait") as caught:
+    with pytest.raises(
+        Overloaded, match=r"1 pushes are already waiting, and the limit is 1 "
+    ) as caught:
         await service.push(items)
     assert (caught.value.depth, caught.value.retry_after_s) == (1, 1)
     store.may_answer.set()

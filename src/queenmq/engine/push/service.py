@@ -52,7 +52,7 @@ from queenmq.errors import (
 )
 from queenmq.metrics.registry import Registry
 
-#: A queue that is deleted again and again while it is pushed to is not worth more tries.
+#: How often a push starts again because its queue was deleted meanwhile.
 _ATTEMPTS_MAX = 5
 #: As many operations as there are: what was accepted has no other place to go.
 _NO_BOUND = 2**31 - 1
@@ -158,9 +158,10 @@ class PushService:
         """
         if not items.payloads:
             return PushOutcome([], [], [])
-        if (depth := self.depth) >= self._limits.waiting_max:
+        if (depth := self.depth) >= (waiting_max := self._limits.waiting_max):
             raise Overloaded(
-                f"{depth} pushes already wait; nothing was stored, try again",
+                f"{depth} pushes are already waiting, and the limit is {waiting_max}"
+                " (push_waiting_max). Nothing was stored. Retry after a pause.",
                 depth=depth,
                 bound="push_waiting_max",
             )
@@ -370,8 +371,9 @@ class PushService:
             try:
                 if entry.attempts > _ATTEMPTS_MAX:
                     text = (
-                        f"queue {entry.items.keys[0].queue!r} is deleted again and again;"
-                        " nothing was stored, try again"
+                        f"Queue {entry.items.keys[0].queue!r}, or a partition of it, was deleted"
+                        f" {entry.attempts} times during this push. Nothing was stored. Stop the"
+                        " client that deletes it, then push again."
                     )
                     raise StorageUnavailable(text, public=text)
                 refs = await self._catalogue.ensure(entry.items.keys)

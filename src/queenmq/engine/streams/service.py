@@ -179,8 +179,9 @@ class CycleService:
             try:
                 if entry.attempts + 1 >= _ATTEMPTS_MAX:
                     text = (
-                        "a sink queue of this cycle is deleted again and again; nothing was done,"
-                        " try again"
+                        f"A sink queue of this cycle was deleted {_ATTEMPTS_MAX} times while it"
+                        " ran. Nothing was changed. Stop the client that deletes it, then send the"
+                        " cycle again."
                     )
                     raise StorageUnavailable(text, public=text)
                 refs = await self._catalogue.ensure(entry.cycle.pushes.keys)
