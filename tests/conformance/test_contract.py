@@ -9,23 +9,30 @@ import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from queenmq.server.routing.spec import RouteSpec
 from queenmq.settings import load
 from queenmq.storage.connection.database import Database
 from queenmq.storage.stores.observation.history import HistoryStore
-from tests.conformance.contract import messages, operation
+from tests.conformance.contract import messages, operation, standstill
 from tests.conformance.contract.case import Case, fill
 from tests.conformance.contract.world import World
 from tests.conformance.test_history import minute
-from tests.support.broker import running_broker, unique
+from tests.support.broker import SOON_S, running_broker, unique
+from tests.support.own_postgres import OwnPostgres
 from tests.support.routes import find_specs
 from tests.support.shapes import ANY, BOOL, INT, TIME, UUID, Keyed, Many, Maybe, find_differences
+from tests.support.waiting import wait_until
 
 CASES = [*messages.CASES, *operation.CASES]
+#: A broker may take its time to notice that the database is away. This one does not.
+_QUICK = {"QUEEN_DB_HANG_MS": "500", "QUEEN_LOG_LEVEL": "error"}
 #: Families of the contract, without `queen_`.
 FAMILIES = """
 uptime_seconds cpu_user_microseconds_total cpu_system_microseconds_total
@@ -66,13 +73,64 @@ def world(shared_database_url: str) -> Iterator[World]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_answer_has_the_names_and_types_of_the_contract(world: World, case: Case) -> None:
+    check(world, case)
+
+
+def check(world: World, case: Case) -> None:
+    """Send the request of a case, and compare its answer."""
     response = world.send(case.method, fill(case.path, world.names), fill(case.body, world.names))
-    assert response.status_code == case.status, response.text
+    assert response.status_code == case.status, f"{case.name}: {response.text}"
     if case.shape is None:
         assert response.content == b""
         return
     assert response.headers["content-type"].startswith("application/json")
-    assert list(find_differences(response.json(), case.shape)) == []
+    assert list(find_differences(response.json(), case.shape)) == [], case.name
+
+
+@pytest.fixture
+def lone_world(server: OwnPostgres, tmp_path: Path) -> Iterator[World]:
+    """A broker on a server of its own, which a case may stop or copy."""
+    environ = {"QUEEN_SPOOL_DIR": str(tmp_path / "spool"), **_QUICK}
+    with running_broker(database_url=server.url, **environ) as broker:
+        made = World(broker.url)
+        yield made
+        made.close()
+
+
+def test_pushes_are_buffered_while_maintenance_mode_is_on(lone_world: World) -> None:
+    for case in standstill.MAINTENANCE:
+        check(lone_world, case)
+
+
+def test_pushes_are_buffered_while_the_database_is_away(
+    lone_world: World, server: OwnPostgres
+) -> None:
+    server.stop()
+    for case in standstill.OUTAGE:
+        check(lone_world, case)
+
+
+def test_a_copy_is_started_and_validated(lone_world: World, server: OwnPostgres) -> None:
+    target = urlsplit(asyncio.run(_make_target(server)))
+    lone_world.names |= {"host": str(target.hostname), "port": str(target.port)}
+    lone_world.names |= {"user": str(target.username), "database": target.path.strip("/")}
+    for case in standstill.BEFORE_COPY:
+        check(lone_world, case)
+    wait_until(
+        lambda: lone_world.send("GET", "/api/v1/migration/status").json()["status"] != "running",
+        timeout_s=2 * SOON_S,
+        what="the copy",
+    )
+    for case in standstill.AFTER_COPY:
+        check(lone_world, case)
+
+
+async def _make_target(server: OwnPostgres) -> str:
+    """Make an empty database beside ours; its URL."""
+    session = await asyncpg.connect(server.superuser_url_of("postgres"))
+    await session.execute("CREATE DATABASE copy OWNER queen TEMPLATE template0 ENCODING 'UTF8'")
+    await session.close()
+    return server.url_of("copy")
 
 
 def test_the_series_of_the_contract_exist(world: World) -> None:
@@ -89,7 +147,8 @@ def _serves(spec: RouteSpec, case: Case) -> bool:
 
 def test_every_case_is_of_a_route_that_we_list() -> None:
     specs = find_specs()
-    assert [case.name for case in CASES if not any(_serves(spec, case) for spec in specs)] == []
+    cases = [*CASES, *standstill.CASES]
+    assert [case.name for case in cases if not any(_serves(spec, case) for spec in specs)] == []
 
 
 @pytest.mark.parametrize(
