@@ -1,9 +1,9 @@
-"""Messages of a lake beside the live ones, each once.
+"""Reads messages of a lake together with the live ones, each message once.
 
-The lake's log says for each queue up to which transaction it has everything. What is below that
-number is read from the lake, the rest from the database, whatever retention has removed there or
-not: one number decides, so no message can come twice or be left out. The files are read by plain
-Arrow, because a task of a Python source has no Spark.
+The lake's log says for each queue up to which transaction it has everything. Messages below that
+number come from the lake, all others from the database. It does not matter what retention has
+removed. One number decides, so no message appears twice or is left out. Tasks read the files with
+plain Arrow, because a task of a Python source has no Spark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which rows of a file are meant; None means any."""
+    """Bounds on the rows of a file. None means no bound."""
 
     start: int
     end: int | None
@@ -149,7 +149,7 @@ class Archive:
         )
 
     def splits(self, found: Found, scope: Scope, rows: RowFilter) -> list[ArchiveSplit]:
-        """Return the tasks for what is in the lake."""
+        """Return the tasks that read the lake."""
         # A queue that is there belongs where it is now, one that is not where it was.
         of_gone = replace(rows, namespace=scope.namespace, task=scope.task)
         return [
@@ -224,7 +224,7 @@ def _make_scope(names: Collection[str]) -> Scope:
 
 
 def _may_mean(scope: Scope, name: str) -> bool:
-    """Return whether the options may speak of a queue of that name; its rows say the rest."""
+    """Return whether the options may select a queue of that name. Its rows decide the rest."""
     if scope.queues is not None:
         return name in scope.queues
     return scope.pattern is None or re.fullmatch(scope.pattern, name) is not None

@@ -35,8 +35,8 @@ from queenmq.spark.source.selection import Selection
 class QueenBatchReader(DataSourceReader):
     """A batch read.
 
-    It ends at the transaction horizon of its planning, like a stream's batch: its tasks are
-    statements of their own at different times, and only below the horizon do they see the same.
+    It ends at the transaction horizon at planning time, like a stream's batch. Its tasks are
+    separate statements at different times, and they see the same messages only below the horizon.
     """
 
     def __init__(self, options: ReadOptions) -> None:

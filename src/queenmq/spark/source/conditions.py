@@ -42,7 +42,7 @@ _EXAMPLE = "partition IN ('a', 'b') AND created_at >= '2030-01-31T12:00:00Z'"
 
 
 def parse_where(text: str) -> Pushed:
-    """Return what the conditions leave of a queue; raise InvalidRequest for any other text."""
+    """Return the selection that the conditions make. Raise InvalidRequest for any other text."""
     return _Parser(text).parse()
 
 

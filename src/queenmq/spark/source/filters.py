@@ -1,7 +1,7 @@
 """Decides which filters the database can apply, and the resulting selection. Pure.
 
-A filter that is taken over has to mean in PostgreSQL exactly what it means in Spark: Spark does not
-check the rows again. Filters that might differ are not taken over.
+A filter that the database applies must mean exactly the same in PostgreSQL as in Spark, because
+Spark does not check the rows again. The source leaves filters that might differ to Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Pushed:
-    """The filters taken over so far; None means any."""
+    """The filters that the database applies so far. None means no filter."""
 
     queues: frozenset[str] | None = None
     partitions: frozenset[str] | None = None

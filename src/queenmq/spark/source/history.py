@@ -1,10 +1,10 @@
 """Checks whether a database still has the history in which a position was taken.
 
-Positions are transaction numbers, and a database that was restored from an older copy gives numbers
-out again. So a reader that keeps a position outside of the database, a stream in its checkpoint or
-an archive in its lake, first notes a mark in it. If the mark is found later, everything before it
-is there, whatever was restored or promoted. If not, it is not. A dump brings the marks along but
-not the numbering, so the server and database are remembered too.
+Positions are transaction numbers, and a database that was restored from an older copy uses numbers
+again. A stream keeps its position in its checkpoint, an archive in its lake. So each first writes a
+mark to the database. If the reader finds the mark later, the database has everything before it,
+whatever was restored or promoted. If not, the history is another one. A dump contains the marks but
+not the numbering, so the reader also remembers the server and database.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Noted:
     database: str
     #: The reader's last mark is part of the history.
     is_known: bool
-    #: The new one; None: none was asked for, or none can be noted here.
+    #: The new mark. None if none was requested, or this database cannot store one.
     mark: int | None
-    #: Where the newest mark of this reader stands in this database.
+    #: The position of this reader's newest mark in this database.
     last_xid: int | None
 
 
@@ -59,9 +59,9 @@ def problem(
     horizon: int,
     continues: str | None = None,
 ) -> str | None:
-    """Return what speaks against a position taken in a database, or None.
+    """Return why a position is not valid in this database, or None.
 
-    `continues` is a database whose history goes on in this one, as the user knows.
+    `continues` is a database whose history continues in this one, as the user says.
     """
     if database is not None and database not in (noted.database, continues):
         return f"it was taken in database {database}, and this is {noted.database}"

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class Holders:
-    """Those of one stream; each is warned of once."""
+    """The open transactions that hold up one stream. Warns of each once."""
 
     def __init__(self, warn_after_s: int) -> None:
         self._warn_after_s = warn_after_s

@@ -45,7 +45,7 @@ class Idle:
         self._xid = None
 
     def is_poll_needed(self, database: Database, xid: int) -> bool:
-        """Tell whether to look now, after a wait if the last look found nothing."""
+        """Return whether to poll now. Wait first if the last poll found nothing."""
         now = self._clock_ms()
         is_paced = now - self._answered_ms > _PACED_MS
         self._is_woken = False
@@ -69,5 +69,5 @@ class Idle:
 
 
 def pause(seconds: float) -> None:
-    """Let some time pass."""
+    """Wait for a short time."""
     threading.Event().wait(seconds)

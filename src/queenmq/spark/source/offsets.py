@@ -1,10 +1,10 @@
 """Positions of a stream, their JSON form, and the limits of a batch. Pure.
 
-A position is the number of a transaction. Everything below it has been read, nothing from it on.
-One number serves all partitions of all queues, so its size never grows. Beside it a stream keeps
-what tells whether messages were removed unread (`count`, `queues`, `seen`), whether the database is
-still the one that was read (`database`, `mark`), its own name (`query`), and, in the end of its
-first batch, where that batch began.
+A position is the number of a transaction. The stream has read everything below it, and nothing from
+it on. One number serves all partitions of all queues, so its size never grows. Beside it a stream
+keeps fields that reveal messages removed unread (`count`, `queues`, `seen`) or another database
+(`database`, `mark`), its own name (`query`), and, in the end of its first batch, the start of that
+batch.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Position:
     count: int | None = None
     #: Which queues were counted.
     queues: str | None = None
-    #: The horizon when this position was taken: what was deleted before was seen then.
+    #: The horizon when this position was taken. Earlier deletions were visible then.
     seen: int | None = None
-    #: Where it was taken, and what was noted there; see history.py.
+    #: The database of this position, and the mark written there. See history.py.
     database: str | None = None
     mark: int | None = None
     query: str | None = None
@@ -107,7 +107,7 @@ def end_of_batch(first: int, following: int | None, horizon: int) -> int:
 
 
 def missing_messages(start: Position, end: Position, queues: str, found: int) -> int:
-    """Return how many messages of a batch are gone; 0 also where that cannot be known."""
+    """Return how many messages of a batch are missing, or 0 if that is unknown."""
     if start.count is None or end.count is None or not start.queues == end.queues == queues:
         return 0
     return max(0, end.count - start.count - found)

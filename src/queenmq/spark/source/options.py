@@ -84,13 +84,13 @@ _SPELLING = {name.lower(): name for name in NAMES}
 
 @dataclass(frozen=True)
 class Scope:
-    """Which messages are meant, by name."""
+    """The selected messages, by names of queues and partitions."""
 
     queues: tuple[str, ...] | None
     pattern: str | None
     namespace: str | None
     task: str | None
-    #: Of these names only; None: of all.
+    #: Only partitions with these names. None means all.
     partitions: tuple[str, ...] | None
 
     def to_json(self) -> str:
@@ -116,7 +116,7 @@ class ReadOptions:
     ending: Start
     #: None: no limit.
     max_messages: int | None
-    #: A batch waits until there are so many messages, or for so long; None: for none.
+    #: A batch waits for this many messages, or for this long. None means no wait.
     min_messages: int | None
     trigger_delay_ms: int
     min_partitions: int
@@ -125,10 +125,10 @@ class ReadOptions:
     fail_on_data_loss: bool
     consumer_group: str | None
     payload_type: str
-    #: The fields that payloads are to have; None: payloads stay as they are.
+    #: The fields of typed payloads. None leaves payloads as they are.
     payload_schema: StructType | None
     delivery_state: bool
-    #: Conditions that the database applies; None: none.
+    #: Conditions that the database applies, or None.
     where: str | None
     include_xid: bool
     warn_after_s: int
@@ -136,9 +136,9 @@ class ReadOptions:
     retry_s: int
     #: Positions that were taken in this database hold in that of the URL, too.
     continues_database: str | None
-    #: The lake whose messages are read as well; None: live ones only.
+    #: The lake to read as well. None reads only live messages.
     archive: str | None
-    #: The file with the keys of encrypted payloads; its keys are read where the query starts.
+    #: The file with the keys of encrypted payloads. The driver reads it.
     key_file: str | None = None
     keys: tuple[Key, ...] = ()
     sealed_as: str = SEALED_AS[0]

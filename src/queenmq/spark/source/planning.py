@@ -1,8 +1,8 @@
 """Cuts a selection of messages into tasks, and reads one task.
 
-Each task is one statement of bounded size. The cuts are at transactions, so that the index by
-transaction is walked once over all tasks; only a transaction that is too large for one task is cut
-inside, in the order of partitions and their messages.
+Each task is one statement of bounded size. The planner cuts between transactions, so that all tasks
+together walk the index by transaction once. Only a transaction that is too large for one task is
+cut inside, in the order of partitions and their messages.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Split(InputPartition):
     """One task."""
 
     selection: Selection
-    #: How many messages it has to find; None: not known.
+    #: How many messages it must find. None if unknown.
     messages: int | None
 
 
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
 
 
 def find_queues(database: Database, scope: Scope, *, only: Collection[str] | None = None) -> Queues:
-    """Look the names up. A queue that is named has to exist; a pattern may match none."""
+    """Look up the names. A named queue must exist. A pattern may match none."""
     found = read_queue_names(database, scope).items()
     chosen = {key: name for key, name in found if only is None or name in only}
     ids = tuple(chosen)
@@ -128,7 +128,7 @@ def plan(
 
 
 def _cut(database: Database, piece: Selection, *, rows: int, size: int) -> list[Split]:
-    """Return the tasks for transactions that are too large for one; a partition keeps its order."""
+    """Cut transactions that are too large for one task. A partition keeps its order."""
     sql = load("read")["places"]
     found = database.rows(fill(sql, selection=piece.condition(), rows=rows, bytes=size))
     firsts = [(Place(UUID(row["partition_id"]), row["seq"]), row["number"]) for row in found]

@@ -106,7 +106,7 @@ def arrow_schema(options: ReadOptions) -> pa.Schema:
 
 
 def stored_names(options: ReadOptions) -> list[str]:
-    """Return the columns that are stored; the others are worked out from them."""
+    """Return the stored columns. The others are computed from them."""
     return [name for name in arrow_schema(options).names if name != MISFIT]
 
 
@@ -116,9 +116,10 @@ def partition_ids(rows: pa.Table) -> list[UUID]:
 
 
 def to_batches(rows: pa.Table, names: pa.Table, options: ReadOptions) -> list[pa.RecordBatch]:
-    """Return messages as the database gave them, each with what its partition and queue are called.
+    """Return stored messages with the names of their partitions and queues.
 
-    Names were asked for after the messages: what has none by then was deleted, and is left out.
+    The task looks up names after it has read messages. A message without a name was deleted
+    meanwhile and is left out.
     """
     places = pc.index_in(
         _strip_extension(rows["partition_id"]), value_set=_strip_extension(names["partition_id"])

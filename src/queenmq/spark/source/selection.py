@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """Messages of some queues between two transactions; None means no bound."""
+    """Messages of some queues between two transactions. None means no bound."""
 
     queues: tuple[UUID, ...]
     start: int = 0
@@ -31,7 +31,7 @@ class Selection:
     seq_to: int | None = None
     time_from: datetime | None = None
     time_before: datetime | None = None
-    #: Bounds in the order of partitions and their messages; the second one is outside.
+    #: Bounds in the order of partitions and their messages. The second is exclusive.
     place_from: Place | None = None
     place_before: Place | None = None
 

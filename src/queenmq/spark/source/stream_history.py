@@ -1,4 +1,4 @@
-"""Stops a stream whose database is not the one that it has read, or has lost queues unread."""
+"""Stops a stream if its database was replaced or has lost unread queues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StreamHistory:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        #: It was looked at over this connection. A restore breaks connections.
+        #: The history was checked over this connection. A restore breaks connections.
         self._is_known = False
 
     def reset(self) -> None:
@@ -29,7 +29,7 @@ class StreamHistory:
         return note(database, _reader(None), None, None).database
 
     def check(self, database: Database, position: Position, newest: int) -> None:
-        """Stop if a position was taken in another history; `newest` is the horizon."""
+        """Raise if a position belongs to another history. `newest` is the horizon."""
         if self._is_known and position.xid <= newest:
             return
         self._judge(note(database, _reader(position), position.mark, None), position, newest)
@@ -86,7 +86,7 @@ class StreamHistory:
 
 
 def _reader(position: Position | None) -> str:
-    """Return the name of a stream among those who note marks."""
+    """Return the name under which a stream writes its mark."""
     return f"stream:{(position and position.query) or ''}"
 
 

@@ -59,13 +59,13 @@ Answer = TypeVar("Answer")
 
 
 class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream. Lives in a process of its own beside the driver; tasks only call `read`."""
+    """A stream. Lives in a separate process beside the driver. Tasks only call `read`."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        #: Kept between calls, since Spark asks all the time; never inside a transaction.
+        #: Kept between calls, because Spark asks all the time. Never inside a transaction.
         self._database: Database | None = None
-        #: Of a trigger that reads what is there now: where it ends.
+        #: The end of a run with Trigger.AvailableNow.
         self._target: int | None = None
         #: Whether this reader has checked for messages that were removed unread.
         self._is_counted = False
@@ -97,7 +97,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ask(horizon)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return how far the next batch may go; the start itself if there is nothing to read."""
+        """Return the end of the next batch, or its start if there is nothing to read."""
         first = Position.from_json(start)
         # Without an end to reach, the query goes on meanwhile and its progress says why.
         is_endless = self._target is None
@@ -116,7 +116,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Report the horizon, and what it waits for, to the progress of the query."""
+        """Report the horizon, and its holder, to the progress of the query."""
         if self._horizon is None:
             return None
         report = {"xid": str(self._horizon), **self._measures.report()}
@@ -128,7 +128,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return report
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of a batch; the same rows whenever it is asked."""
+        """Return the tasks of a batch. Every call gives the same rows."""
         first, last = batch_bounds(start, end)
         if first.xid >= last.xid:
             return []
@@ -141,20 +141,18 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Publish the position of the stream after a batch, if it has a group."""
         position = Position.from_json(end)
-        # This is for people. The next batch meets a database that is away.
+        # This is only a report. The next batch handles a database that is away.
         with contextlib.suppress(StorageUnavailable):
             self._try(lambda database: self._publish(database, position))
 
     def stop(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         if self._database is not None:
             self._database.close()
             self._database = None
 
     def _ask(self, question: Callable[[Database], Answer]) -> Answer:
-        """Return the answer, also if the database has to be waited for; questions may be
-        repeated.
-        """
+        """Return the answer. Wait for a database that is away, and repeat the question."""
         while True:
             try:
                 return self._try(question)
@@ -184,7 +182,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _initial(self, database: Database) -> Position:
         queues = find_queues(database, self._options.scope)
         query = uuid4().hex
-        # First: what is deleted from now on is later than this.
+        # Take this first, so that later deletions are above it.
         seen = horizon(database)
         start = Position(
             self._first(database, queues),
@@ -222,7 +220,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end is not None or first.queues != _digest(queues):
             self._history.check_deleted(database, first)
         if end is None:
-            # Spark commits a batch when it begins the next one; there may be none for long.
+            # Spark commits a batch when it begins the next one, which may take long.
             self._publish(database, first)
             return None
         position = self._history.note(database, first, end, seen)
@@ -235,7 +233,7 @@ class QueenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return counted
 
     def _waits_for_more(self, database: Database, waiting: Selection) -> bool:
-        # A run with an end takes what is there, however little.
+        # A run with an end reads all messages, however few.
         if not self._pace.is_set or self._target is not None:
             return False
         messages = count(database, waiting, limit=self._pace.messages_min or 1)

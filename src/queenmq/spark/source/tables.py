@@ -1,9 +1,9 @@
 """Finds the options of a read or write, wherever Spark keeps them.
 
 `load("orders")` and `save("orders")` name the queue by a path. `CREATE TABLE t USING queen` is
-harder: Spark asks a Python source for the columns of the new table, and hands its options to no
-read or write of it later. What it does hand over is the columns with their metadata. So the
-options of a table travel in the metadata of one column, the mark.
+harder: Spark asks a Python source for the columns of the new table, but passes its options to no
+later read or write. It does pass the columns with their metadata. So the options of a table travel
+in the metadata of one column, the mark.
 
 A write may trust the mark only if Spark's own resolution of the INSERT has put it there. Rows that
 come from another Queen table carry that table's mark, and Spark leaves it where names and types
@@ -39,7 +39,7 @@ _READ = frozenset(name.lower() for name in NAMES)
 
 
 def is_definition(options: Mapping[str, str]) -> bool:
-    """Tell whether Spark asks on behalf of CREATE TABLE."""
+    """Return whether Spark asks on behalf of CREATE TABLE."""
     return _PROVIDER in _lower(options)
 
 
@@ -102,7 +102,7 @@ def merge_write_options(options: Mapping[str, str], schema: StructType) -> dict[
 
 
 def is_table(schema: StructType) -> bool:
-    """Tell whether rows go to a table, where a partition that is NULL stands for the default."""
+    """Return whether rows go to a table. There a NULL partition means the default."""
     return _mark(schema) is not None and not _is_carried(schema)
 
 

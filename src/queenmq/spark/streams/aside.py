@@ -1,11 +1,11 @@
 """Finds the messages that a stream did not use: late for their window, or unfit.
 
-Spark drops late rows and tells how many, after it has added rows up; not which. But a batch can be
-read again, exactly, and the checkpoint has the watermark that it went by. So batches that dropped
-something are looked at once more, and what they dropped is counted by message and set aside.
+Spark drops late rows and reports how many, after it has aggregated them, but not which. But the job
+can read a batch again exactly, and the checkpoint has the watermark of the batch. So the job reads
+batches that dropped something once more, counts the dropped messages and sets them aside.
 
-A look may be repeated: rows go to a queue under transaction ids of their own, or to a table under
-the number of the batch.
+The job may repeat this: rows go to a queue with fixed transaction ids, or to a table under the
+number of the batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Aside:
         #: The last batch that was checked, or needs no check.
         self.batch = note.batch
         self.counts = Counter(note.counts or {})
-        #: Batches whose notes Spark had removed before they could be checked.
+        #: Batches that could not be checked because Spark had removed its records of them.
         self.missed: list[int] = []
 
     @property

@@ -1,6 +1,6 @@
-"""The folder in which a stream keeps its place: Spark's notes, and ours beside them.
+"""The folder in which a stream keeps its position: Spark's records, and ours beside them.
 
-Goes through the file systems of Spark, so that whatever a checkpoint may be on works here too.
+Uses Spark's file systems, so that it works wherever Spark can keep a checkpoint.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Checkpoint:
         return str(json.loads(self._read("metadata") or "{}").get("id", ""))
 
     def last_batch(self) -> int:
-        """Return the last one that is done; -1: none is."""
+        """Return the last completed batch, or -1."""
         return max(self._numbers("commits"), default=-1)
 
     def batch(self, number: int) -> Batch | None:
-        """Return what Spark has noted of a batch. None means: nothing, or not any more."""
+        """Return Spark's record of a batch. None if there is none, or Spark has removed it."""
         end = self._offsets(number)
         # The end of the first batch says itself where that began.
         before = self._offsets(number - 1) if number > 0 else ({}, {"xid": "0", "initial": True})
@@ -85,7 +85,7 @@ class Checkpoint:
         self._write(_DEFINITION, json.dumps(meaning))
 
     def note(self) -> Note:
-        """Return what was noted last."""
+        """Return the last note."""
         text = self._read(_NOTE)
         return Note() if text is None else Note(**json.loads(text))
 

@@ -17,9 +17,9 @@ from queenmq.errors import InvalidRequest
 from queenmq.spark.sink.options import name_problem
 from queenmq.spark.streams.durations import parse_duration
 
-#: Names of streams stand in front of every transaction id.
+#: Every transaction id starts with the name of its stream.
 NAME_LENGTH_MAX = 100
-#: Columns of the source; fields must not hide them.
+#: Columns of the source. Fields must not hide them.
 SOURCE_COLUMNS = (
     "queue",
     "namespace",
@@ -52,7 +52,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     partitions: list[str] | None = None
     starting: str = "earliest"
     max_messages: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 100_000
-    #: None: the name of the stream; empty: none.
+    #: None means the name of the stream, empty means no group.
     group: str | None = None
     fail_on_data_loss: bool = True
     #: When to name a transaction that holds the stream up.
@@ -123,7 +123,7 @@ def milliseconds(text: str | None) -> int:
 
 
 def load_definition(path: Path) -> Definition:
-    """Read and check a file; relative paths in it begin at its folder."""
+    """Read and check a file. Its paths are relative to its folder."""
     definition = parse_definition(_read(path), str(path))
 
     def place(text: str | None) -> str | None:

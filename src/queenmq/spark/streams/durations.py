@@ -8,9 +8,7 @@ _LONGEST_S = 366 * 86_400
 
 
 def parse_duration(text: str) -> int | None:
-    """Return milliseconds of `10 minutes`, `90s`, `1h30m`. None means: that is no length of
-    time.
-    """
+    """Return milliseconds of `10 minutes`, `90s`, `1h30m`, or None for any other text."""
     seconds = parse_seconds(text)
     return None if seconds is None or seconds > _LONGEST_S else round(seconds * 1000)
 

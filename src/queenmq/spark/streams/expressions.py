@@ -16,7 +16,7 @@ from queenmq.spark.runtime.failures import first_sentence
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: A batch that is repeated, or looked at once more for what was late, has to come out the same.
+#: A batch must give the same rows when it is repeated, or read again to find late messages.
 _CLOCKS = re.compile(r"\b(now|current_timestamp|current_date|localtimestamp|curdate)\b", re.I)
 _FIELD = re.compile(r"(\$\S*)\s+(.+)", re.DOTALL)
 _EVENT_TIMES = ("timestamp", "date")
@@ -43,7 +43,7 @@ class Expressions:
     def __init__(self, file: str, frame: DataFrame, *, is_checked: bool = False) -> None:
         self._file = file
         self._frame = frame
-        #: They were right before; each check costs Spark some milliseconds.
+        #: They were checked before, and each check costs Spark some milliseconds.
         self._is_checked = is_checked
 
     def field(self, field: Field, key: str) -> None:

@@ -1,8 +1,8 @@
 """Appends the rows of a batch to a Delta table, once.
 
-The log of the table keeps the number of the writer's last batch and, for the last hundred, what
-they held. So a batch that is run again is passed over, and another one that comes under the same
-number, because the checkpoint is an older copy, is refused.
+The log of the table keeps the number of the writer's last batch and digests of the last hundred. So
+the writer skips a repeated batch. It refuses a different batch with the same number, which means
+that the checkpoint is an older copy.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def append_once(
 ) -> None:
     """Append, unless this writer has appended this very batch already.
 
-    A writer is a stream with its checkpoint: with a new one batches are numbered anew. The rows
-    pass through the driver; they are the results of one batch. `identity` are the columns that tell
-    any two rows apart; None: the same batch may come with fewer rows, and is not compared. Columns
-    whose names begin with an underscore are not written.
+    A writer is a stream with its checkpoint. A new checkpoint numbers batches from the start. The
+    rows, the results of one batch, pass through the driver. `identity` are the columns that
+    distinguish any two rows. None means that a repeated batch may have fewer rows and is not
+    compared. Columns whose names begin with an underscore are not written.
     """
     try:
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
     except ImportError:
         raise SettingsError("a lake needs deltalake; install queenmq[spark]") from None
-    # In any case: a stateful batch whose rows are never read leaves its state behind.
+    # Read the rows in any case. Otherwise a stateful batch leaves its state behind.
     table = rows.toArrow()
     if not table.num_rows:
         return
@@ -67,13 +67,11 @@ class _Notes:
 
     @property
     def _since(self) -> str:
-        """Return the first batch whose digest was noted; those of older versions have none."""
+        """Return the first batch with a digest. Batches of older versions have none."""
         return f"{self._writer}/digests"
 
     def is_written(self, table: Any, path: str) -> bool:
-        """Return whether the table has this batch; an error if it has another one of this
-        number.
-        """
+        """Return whether the table has this batch. Raise if it has another with this number."""
         since = None if self._digest is None else table.transaction_version(self._since)
         if since is not None:
             self.new[self._since] = since

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: What the progress of a batch has of ours.
 OBSERVATION = "queen"
-#: Why a message cannot be used; NULL: it can.
+#: Why a message cannot be used, or NULL.
 REASON = "_reason"
 _KEY = "_key"
 #: Of a stream without a window: where each of its results comes from.
@@ -96,10 +96,9 @@ class Query:
         return {"url": self.url, **keys}
 
     def prepare(self, messages: DataFrame) -> DataFrame:
-        """Return fields, key and time of the messages that pass the filter, and why one cannot be
-        used.
+        """Return fields, key and time of messages that pass the filter, and why others are unfit.
 
-        A message whose fields are not of their types is kept whatever the filter says of it.
+        A message whose fields have the wrong types is kept, whatever the filter says.
         """
         typed = self._with_fields(messages)
         expressions = self._expressions(typed)
@@ -115,7 +114,7 @@ class Query:
         )
 
     def results(self, prepared: DataFrame) -> DataFrame:
-        """Return what the stream is for, in columns of its own."""
+        """Return the results of the stream."""
         usable = prepared.where(F.col(REASON).isNull())
         window = self.definition.window
         if window is None:
@@ -152,8 +151,8 @@ class Query:
     def order(self) -> tuple[str, ...]:
         """Return the columns of `to_messages` that the rows of a key are sorted by.
 
-        Times never go back within a partition, so its messages keep the order of `seq`, also where
-        messages of several partitions meet in a key.
+        Times never go back within a partition, so its messages keep the order of `seq`, even if
+        several partitions share a key.
         """
         if self.definition.window is None:
             return ("created_at", SOURCE, SEQ, PLACE)
@@ -161,18 +160,14 @@ class Query:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Return the columns of `results` that tell any two rows apart, and are the same each
-        time.
-        """
+        """Return columns of `results` that distinguish any two rows and never change."""
         if self.definition.window is None:
             return ("message_id", PLACE)
         keys = ("key",) if self.definition.key is not None else ()
         return ("window_start", "window_end", *keys)
 
     def to_messages(self, results: DataFrame) -> DataFrame:
-        """Return results as rows for a queue; the same result always has the same transaction
-        id.
-        """
+        """Return results as rows for a queue. A result always has the same transaction id."""
         name = F.lit(self.definition.name)
         default = F.lit(_DEFAULT_PARTITION)
         if self.definition.window is None:

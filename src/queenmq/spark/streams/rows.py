@@ -33,7 +33,7 @@ def number_rows(rows: DataFrame) -> DataFrame:
 
 def _makes_rows(rows: DataFrame) -> bool:
     """Return whether a message may become more than one row."""
-    # Spark plans a generator, such as explode, as a step of its own.
+    # Spark plans a generator, such as explode, as a separate step.
     plan: str = rows._jdf.queryExecution().analyzed().toString()
     return "Generate " in plan
 

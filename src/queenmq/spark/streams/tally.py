@@ -23,7 +23,7 @@ class Tally:
 
     batches: int = 0
     messages: int = 0
-    #: Rows that Spark dropped as late; it counts after adding up.
+    #: Rows that Spark dropped as late, counted after aggregation.
     dropped: int = 0
     open_windows: int = 0
     #: The open transaction that holds new messages back.
@@ -31,7 +31,7 @@ class Tally:
     _last: int = -1
 
     def take(self, reports: Iterable[Mapping[str, Any]]) -> list[Done]:
-        """Count reports that are new; the batches that they tell of."""
+        """Count new reports and return their batches."""
         found = []
         for report in reports:
             self.waits_for = _waits_for(report)
@@ -42,7 +42,7 @@ class Tally:
         return found
 
     def text(self, unused: int) -> str:
-        """Format the tally for people who watch."""
+        """Format the tally for people."""
         text = f"{self.batches} batches, {self.messages} messages"
         if unused:
             text += f", {unused} NOT USED"
