@@ -16,7 +16,7 @@ _SUBJECT_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class ClaimNames:
-    """Which claims hold the role and the grants, and how the roles are called in them."""
+    """The names of the claims with role and grants, and the names of roles in them."""
 
     role: str = "role"
     roles: str = "roles"

@@ -15,7 +15,7 @@ _SUBJECT_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class ForwardRules:
-    """Which proxies are trusted, and the headers in which they say who the user is."""
+    """The trusted proxies, and the headers in which they name the user."""
 
     proxies: tuple[Network, ...] = ()
     user_header: bytes = b"x-forwarded-user"

@@ -13,7 +13,7 @@ from queenmq.auth.identity import Role, Verb
 
 
 class Reach(enum.StrEnum):
-    """Which queues a request is about, and so how a token that is limited to queues is checked."""
+    """The queues that a request concerns. It decides how a token limited to queues is checked."""
 
     #: No queue: nothing to check.
     NONE = "none"

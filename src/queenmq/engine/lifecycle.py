@@ -19,14 +19,14 @@ Loop = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Health(enum.Enum):
-    """How a service is. Trouble of the database is no trouble of a service: it waits or retries."""
+    """The health of a service, which waits or retries while the database has a fault."""
 
     #: Not started, or stopped.
     STOPPED = "stopped"
     RUNNING = "running"
     #: Its last pass met a defect. It goes on, and tries again.
     FAILING = "failing"
-    #: It ended although nobody stopped it. Nothing does its work any more.
+    #: It ended although no one stopped it, so its work is not done.
     DEAD = "dead"
 
     @property
@@ -113,7 +113,7 @@ class ServiceStatus(NamedTuple):
 class ServiceGroup:
     """Services that start in the order in which they are listed, and stop in the reverse order.
 
-    It is a service itself, so that a group can stand in the list of another.
+    It is a service itself, so that a group can contain another group.
     """
 
     def __init__(self, name: str, services: Iterable[Service]) -> None:
@@ -130,7 +130,7 @@ class ServiceGroup:
             try:
                 await service.stop()
             except Exception:
-                # The others have to be stopped all the same.
+                # Stop the others anyway.
                 logger.exception(
                     "The service %s failed unexpectedly while it stopped.",
                     service.name,
@@ -144,7 +144,7 @@ class ServiceGroup:
         return next((health for health in worst if health in found), Health.STOPPED)
 
     def report(self) -> list[ServiceStatus]:
-        """Return every service that is no group, in the order of the start."""
+        """Return every single service, in start order."""
         found: list[ServiceStatus] = []
         for service in self.services:
             if isinstance(service, ServiceGroup):

@@ -24,7 +24,7 @@ PAUSED_GROUPS_MAX = 1_000
 
 
 class StateStore(Protocol):
-    """Where the switches are, for all brokers."""
+    """The store of the switches that all brokers share."""
 
     async def read_state(self) -> Mapping[str, Any]:
         """Return all switches by name."""
@@ -56,7 +56,7 @@ class Maintenance:
         return not self._serving.is_set()
 
     async def refresh(self) -> None:
-        """Learn what was switched elsewhere."""
+        """Load switches that other brokers have changed."""
         seen, state = self._switched, await self._store.read_state()
         while seen != self._switched:
             # What this broker switched during the read may be missing in its result.

@@ -1,8 +1,8 @@
 """The JSON contract: every request and every answer as a Struct, one module per capability.
 
-Routes encode answers and the client decodes into the same Structs; `GET /openapi.json` is made from
-them. A contract only grows by fields that have a default. A payload stays the bytes it came as.
-Start with `shape.py`. A name of this package is imported here once, so that callers write
+Routes encode answers and the client decodes into the same Structs. `GET /openapi.json` is generated
+from them. A contract only grows by fields that have a default. A payload stays raw bytes. Start
+with `shape.py`. A name of this package is imported here once, so that callers write
 `wire.PushRequest`.
 """
 

@@ -59,7 +59,7 @@ class TokenRevoked(Answer):
 
 
 class LoginRequest(Request):
-    """A token to log in with; the Authorization header may carry it instead."""
+    """A token to log in with. The Authorization header may carry it instead."""
 
     token: str | None = None
 

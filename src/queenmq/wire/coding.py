@@ -21,7 +21,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def decode(body: bytes, wanted: type[T]) -> T:
-    """Return the request in a body; raise InvalidRequest with one sentence if it is not one."""
+    """Return the request in a body. Raise InvalidRequest with one sentence if it is invalid."""
     if not body:
         raise InvalidRequest("Empty request body: send a JSON object")
     decoder = _decoders.get(wanted)

@@ -1,6 +1,6 @@
 """The shapes that all parts of the contract share: requests, answers, pages, errors.
 
-In Python a field is `queue_name`; on the wire it is `queueName`, unless its Struct says otherwise.
+In Python a field is `queue_name`. On the wire it is `queueName`, unless its Struct says otherwise.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Answer(Struct, rename="camel", repr_omit_defaults=True):
 
     @property
     def _tag(self) -> Any:
-        """Return what tells the members of a union apart."""
+        """Return the tag that distinguishes the members of a union."""
         return self.__struct_config__.tag
 
     def __getitem__(self, key: str) -> Any:
@@ -84,7 +84,7 @@ Mapping.register(Answer)
 
 
 class Pagination(Answer):
-    """Which part of a list an answer has."""
+    """The part of a list that an answer has."""
 
     limit: int
     offset: int

@@ -21,7 +21,7 @@ from queenmq.wire.messaging.push import (
 from queenmq.wire.shape import Answer, Request
 
 _PUSHED = (PushQueued, PushDuplicate, PushRefused, PushBuffered)
-#: What a push answers; no tag tells its shapes apart, so the schema has to name them.
+#: The answer to a push. No tag distinguishes its shapes, so the schema has to name them.
 PushResults = Annotated[
     list[Any],
     Meta(

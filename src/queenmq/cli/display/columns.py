@@ -15,7 +15,7 @@ Row = Mapping[str, Any] | Answer
 
 
 def cell(value: Any) -> str:
-    """Write a value in one line: JSON for what is not plain text, payloads as they were pushed."""
+    """Format a value in one line: text as it is, payloads as pushed, the rest as JSON."""
     if value is None:
         return ""
     if isinstance(value, msgspec.Raw):
@@ -45,7 +45,7 @@ class Column(NamedTuple):
     key: str
     title: str
     show: Callable[[Any], str] = cell
-    #: Where a table is too wide, the columns of the highest rank are left out first; 0: never.
+    #: If a table is too wide, it drops columns with the highest rank first. 0 means never.
     rank: int = 0
     #: Free text in the last column may be cut.
     is_text: bool = False
@@ -55,7 +55,7 @@ class Column(NamedTuple):
 
 
 def value_at(row: Any, path: str) -> Any:
-    """Return the value at `a.b.c`, or None where there is none."""
+    """Return the value at `a.b.c`, or None."""
     for name in path.split("."):
         if not isinstance(row, Mapping) or name not in row:
             return None

@@ -1,4 +1,4 @@
-"""Owns the help texts of all commands: what the source says, letter by letter."""
+"""Shows the help texts of all commands exactly as the source has them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = {"str": "TEXT", "int": "NUMBER", "float": "NUMBER", "path": "PATH", "li
 def prepare(command: Any) -> Any:
     """Make a command and all below it show their texts as they are written.
 
-    Typer's help reads them as markup, to which `[queues.NAME]` is a style; and it folds lines only
+    Typer's help reads them as markup, in which `[queues.NAME]` is a style. It also folds lines only
     in the first paragraph.
     """
     command.context_settings.setdefault("help_option_names", ["--help", "-h"])
@@ -34,10 +34,10 @@ def every_command(command: Any, path: str = "queen") -> Iterator[tuple[str, Any]
 
 
 def wrong_number(parameter: Any, arguments: Sequence[str]) -> str | None:
-    """Say what is wrong with the number of an option and which numbers it takes. Return None for an
-    option that is no number.
+    """Say what is wrong with the number of an option and which numbers it takes. Return None if the
+    option is not a number.
 
-    Typer's own sentence has neither the value nor, for a word, the range.
+    Typer's own message lacks the value and, for a word, the range.
     """
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     if kind not in (int, float):
@@ -66,7 +66,7 @@ def _literal(text: str | None) -> str | None:
 
 
 def _name_kind(parameter: Any) -> None:
-    """Name the kind of an option's value as people do; a flag has none."""
+    """Return the kind of an option's value in plain words. A flag has none."""
     if parameter.param_type_name != "option" or parameter.metavar is not None:
         return
     if parameter.is_flag:

@@ -32,7 +32,7 @@ class JsonPath(NamedTuple):
     steps: tuple[Step, ...]
 
     def find(self, value: Any) -> list[Any]:
-        """Return what is there, in order; nothing where the path leads nowhere."""
+        """Return the values at the path, in order. Empty if the path leads nowhere."""
         found = [value]
         for step in self.steps:
             found = [one for value in found for one in _next(value, step)]

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Keys:
-    """The keyboard, letter by letter; where there is none, only time passes."""
+    """Reads single keys. Without a terminal, it only waits."""
 
     def __init__(self) -> None:
         self._is_there = sys.stdin.isatty()
@@ -34,7 +34,7 @@ class Keys:
                 termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> str:
-        """Return the key that is pressed within this time; empty if there is none."""
+        """Return the key that is pressed within this time, or an empty text."""
         if not self._is_there:
             threading.Event().wait(seconds)
             return ""

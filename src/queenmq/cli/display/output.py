@@ -1,7 +1,7 @@
-"""Owns what commands print: tables for people, JSON for programs.
+"""Prints the results of commands: tables for people, JSON for programs.
 
-On a terminal tables fit its width and have bold titles; in a pipe they are plain and whole. Results
-go to standard output, everything about the work itself to standard error.
+On a terminal, tables fit its width and have bold titles. In a pipe they are plain and complete.
+Results go to standard output, everything else to standard error.
 """
 
 from __future__ import annotations
@@ -131,24 +131,24 @@ class Output:
             print(encode(value, indent=0 if self.format is Format.NDJSON else 2))
 
     def line(self, value: Any) -> None:
-        """Print one of many as JSON in a line of its own, at once."""
+        """Print one element of a list as a line of JSON, at once."""
         print(encode(value), flush=True)
 
     def done(self, text: str, value: Any) -> None:
-        """Say what was done: a sentence for people, the value for programs."""
+        """Print the result of an action: a sentence for people, the value for programs."""
         if self.is_human:
             say(printable(text))
         else:
             self.value(value)
 
     def note(self, text: str) -> None:
-        """Tell people something beside the result."""
+        """Print a note for people beside the result."""
         if self.is_human:
             say(printable(text), is_error=True)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a terminal to draw on; rich obeys NO_COLOR."""
+    """Return a terminal to draw on. Rich obeys NO_COLOR."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -160,7 +160,7 @@ def print_table(rows: Iterable[Row], columns: Sequence[Column]) -> None:
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Print what was laid out; on a terminal with titles in bold."""
+    """Print laid-out lines, with bold titles on a terminal."""
     if not sys.stdout.isatty():
         for line in lines:
             say(str(line))
@@ -178,7 +178,7 @@ def style_line(line: Line) -> Text:
 
 
 def progress(*, is_wanted: bool = True) -> Progress:
-    """Return a bar on standard error, while that is a terminal; otherwise silent."""
+    """Return a progress bar on standard error. Silent if that is not a terminal."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     terminal = console(stderr=True)

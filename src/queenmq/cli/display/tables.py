@@ -21,7 +21,7 @@ _TEXT_MIN = 16
 
 
 class Line(NamedTuple):
-    """A line: what is a title in it, and what comes after that."""
+    """A line: its title, and the text after it."""
 
     title: str
     rest: str = ""
@@ -90,7 +90,7 @@ def _blocks(cells: Sequence[Sequence[str]], columns: Sequence[Column], width: in
 
 
 def block(titles: Sequence[str], values: Sequence[str], *, width: int | None) -> list[Line]:
-    """Return a line for each value behind its title; a longer value goes on below itself."""
+    """Return a line for each title and value. A long value continues below itself."""
     indent = max(len(title) for title in titles)
     room = None if width is None else max(width - indent - len(_GAP), _TEXT_MIN)
     lines = []

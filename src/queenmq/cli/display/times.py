@@ -13,7 +13,7 @@ BEGINNING = "1970-01-01T00:00:00Z"
 
 
 def parse_duration(text: str) -> float:
-    """Return seconds of `30s`, `1h30m`, `2 days`; a bare number counts seconds."""
+    """Return seconds of `30s`, `1h30m`, `2 days`. A bare number counts seconds."""
     is_bare = re.fullmatch(r"\s*\d+(\.\d+)?\s*", text)
     seconds = parse_seconds(f"{text.strip()}s" if is_bare else text)
     if seconds is None:

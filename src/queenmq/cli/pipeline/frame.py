@@ -1,4 +1,4 @@
-"""What all jobs of the command line share: their options, the session, progress, summary and exit
+"""The shared part of all jobs of the command line: options, session, progress, summary and exit
 code, which is 6 when the job was done and found something wrong.
 """
 

@@ -7,7 +7,7 @@ _LEAST_S = 1.0
 
 
 class Pace:
-    """Of the things that a job counts. Batches take turns, so each thing is timed as a whole."""
+    """The pace of each kind that a job counts. Batches alternate, so each kind is timed whole."""
 
     def __init__(self) -> None:
         #: When a thing began, and how much of it was done by then.

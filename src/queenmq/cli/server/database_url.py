@@ -1,4 +1,4 @@
-"""Which settings and which database a command means."""
+"""Finds the settings and the database of a command."""
 
 from __future__ import annotations
 

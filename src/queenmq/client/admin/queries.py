@@ -20,7 +20,7 @@ class PageQuery(TypedDict, total=False):
 
 
 class JobRunQuery(PageQuery, total=False):
-    """Whose runs.
+    """Selects runs by job.
 
     job: Only runs of this job.
     """
@@ -71,7 +71,7 @@ class QueuePartitionQuery(PageQuery, total=False):
 
 
 class GroupPartitionQuery(PageQuery, total=False):
-    """Which partitions of a group, and in which order.
+    """Selects and orders partitions of a group.
 
     search: A part of their names.
     sort: `lag` (most first), `name` or `recent` (last consumed from first).
@@ -151,7 +151,7 @@ class QueueHistoryQuery(ParkedQuery, total=False):
 
 
 class GroupHistoryQuery(QueueHistoryQuery, total=False):
-    """Whose lag, and when.
+    """Selects a group and a time range.
 
     queue: Only groups of this queue.
     consumerGroup: Only this group.

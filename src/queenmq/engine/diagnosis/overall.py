@@ -1,4 +1,4 @@
-"""Says what is wrong now in the whole system: from facts to sentences. Pure: no clock, no I/O."""
+"""Turns facts about the whole system into current problems. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _XMIN_HELD_S = 600.0
 _XMIN_AGE = 5_000_000
 #: Findings that explain why a group is late. The others are remarks.
 _IDLE = frozenset(("no_backlog", "consumers_waiting", "last_dead_letter", "no_consumer_waiting"))
-#: Troubles that are about all queues together, beyond what /health tells everybody.
+#: Troubles of all queues together that /health does not show to every caller.
 _OF_ALL = frozenset(("operations_waiting", "xmin_held"))
 #: Troubles of queues that one answer has.
 _TOLD_MAX = {"groups": 20, "letters": 10}
 
 
 class CapabilityFacts(NamedTuple):
-    """How one kind of request is served, as in /health."""
+    """The state of one kind of request, as in /health."""
 
     name: str
     status: str
@@ -102,10 +102,10 @@ def find_troubles(facts: OverallFacts) -> list[Trouble]:
 def select_troubles(
     troubles: Sequence[Trouble], reaches: Callable[[str], bool] | None
 ) -> list[Trouble]:
-    """Return what a caller is told; `reaches` is None for one that sees all queues.
+    """Return the troubles that a caller may see. `reaches` is None for all queues.
 
-    Others hear nothing of queues out of reach, and nothing that counts all queues or names sessions
-    of the database. The bounds come last, so that troubles of others crowd out none.
+    A limited caller sees no queue out of reach, no count of all queues and no session of the
+    database. The bounds apply last, so that troubles of other queues crowd out none.
     """
     told: list[Trouble] = []
     counts: Counter[str] = Counter()

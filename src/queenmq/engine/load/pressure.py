@@ -79,7 +79,7 @@ class Pressure(NamedTuple):
 
 
 class Depth(Enum):
-    """Which count the bound of a type is compared with."""
+    """The count that is compared with the bound of a type."""
 
     OPERATIONS = "operations"
     ACKS = "acks"

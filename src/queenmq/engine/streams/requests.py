@@ -85,7 +85,7 @@ class Registration(NamedTuple):
 
 
 class StateAsk(NamedTuple):
-    """Which state to read."""
+    """A read of state."""
 
     query_id: UUID
     partition_id: UUID

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Tally:
-    """Of at least one message."""
+    """Counts and checksums of at least one message."""
 
     messages: int
     first_seq: int

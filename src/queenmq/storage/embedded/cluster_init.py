@@ -1,8 +1,8 @@
 """Creates a cluster, whole or not at all.
 
-initdb works in a directory of its own, which gets the final name only when role, password and
-database are in it and everything is on disk. A start that is killed half way leaves a directory
-that the next start deletes.
+initdb works in a separate directory, which gets the final name only when role, password and
+database are in it and everything is on disk. If a start is killed half way, the next start deletes
+that directory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from queenmq.storage.embedded.run_as import RunAs
 #: locale in the broker's environment changes nothing.
 PROGRAM_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
-#: Seconds for one preparing program; each takes about half a second on an idle machine.
+#: Seconds for one preparing program. Each takes about half a second on an idle machine.
 _PREPARE_SECONDS_MAX = 180
 
 _UNFINISHED = "postgres.init-"
@@ -76,7 +76,7 @@ class ClusterInit:
         self._run_initdb(target)
         self._run_first_statements(target, password)
         # One sync of the file system at the end, instead of one per file and program. Only Linux
-        # can; others sync file by file.
+        # can do this. Other systems sync file by file.
         method = ["--sync-method=syncfs"] if sys.platform == "linux" else []
         self._run([self._binaries.initdb, "-S", *method, "-D", str(target)])
         target.rename(self._layout.pgdata)
@@ -84,8 +84,8 @@ class ClusterInit:
 
     def _run_initdb(self, target: Path) -> None:
         arguments = ["-D", str(target), "-U", ROLE, "-N", "-k", "-E", "UTF8"]
-        # PostgreSQL's own C.UTF-8 sorts by code point for ever, while a C library's rules change
-        # under an index when the machine is upgraded.
+        # PostgreSQL's own C.UTF-8 always sorts by code point. The rules of a C library change under
+        # an index when the machine is upgraded.
         arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         # The private directory decides which users can open the socket.
         arguments += ["--auth-local=trust", "--auth-host=scram-sha-256", "--no-instructions"]
@@ -143,7 +143,7 @@ class ClusterInit:
         pgdata, owner = self._layout.pgdata, self._run_as.owner
         owner_uid = pgdata.stat().st_uid
         if owner is not None and owner_uid == 0:
-            # A copy made by root, such as a restored backup; postgres wants to own all of it.
+            # A copy made by root, such as a restored backup. Postgres must own all of it.
             for path in _tree(pgdata):
                 os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
         elif owner is None and owner_uid != os.geteuid():

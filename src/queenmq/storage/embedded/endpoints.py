@@ -20,7 +20,7 @@ SOCKET_DIR_BYTES_MAX = 107 - len("/.s.PGSQL.65535")
 #: to itself, and keep the server from ever binding it again.
 PORTS = range(15432, 32768)
 
-#: Ports tried before giving up; even a crowded machine has one free in a handful.
+#: Ports to try before giving up. Even a crowded machine has one free in a handful.
 _TRIES = 200
 
 
@@ -55,7 +55,7 @@ def is_port_free(port: int) -> bool:
 
 
 def make_socket_dir(preferred: Path, *, owner: Account | None) -> Path:
-    """Create the private socket directory; a temporary one if the preferred path is unfit."""
+    """Create the private socket directory, or a temporary one if the path is unfit."""
     if is_fit_for_socket(str(preferred)):
         preferred.mkdir(mode=0o700, exist_ok=True)
         directory = preferred

@@ -6,7 +6,7 @@ from queenmq.errors import QueenError
 
 
 class EmbeddedPostgresError(QueenError):
-    """The embedded PostgreSQL server cannot do what was asked."""
+    """An operation of the embedded PostgreSQL server failed."""
 
 
 class BinariesMissing(EmbeddedPostgresError):

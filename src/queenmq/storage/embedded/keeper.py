@@ -3,16 +3,16 @@
     broker --(stdin: one line of orders, then silence; its end means stop)--> keeper --> postgres
     broker <--(stdout: one JSON event per line)------------------------------ keeper
 
-The end of the pipe is the only order to stop, because it comes however the broker ends, kill -9
-included. Signals are not: a terminal or a service manager sends them to every process at once,
-while the broker still needs the database to drain.
+The keeper stops only when the pipe ends, because that happens however the broker ends, even by kill
+-9. It ignores signals: a terminal or a service manager sends them to every process at once, while
+the broker still needs the database to drain.
 
-Life: start postgres, wait until it is ready, watch. If postgres ends by itself, clear away what is
-left of it and start it again, within limits. If the pipe ends, stop postgres and leave. The keeper
-holds the cluster's lock, as an inherited descriptor, from its first to its last moment; postgres
-does not get it, so a keeper that is killed leaves the lock free for a start that takes over.
+The keeper starts postgres, waits until it is ready, and watches it. If postgres ends by itself, the
+keeper cleans up and starts it again, within limits. If the pipe ends, the keeper stops postgres and
+exits. From start to exit it holds the cluster's lock as an inherited descriptor. Postgres does not
+get the lock, so a killed keeper leaves it free for the next start.
 
-Standard library only, and nothing of the broker: the keeper should stay small and outlive bugs.
+It uses only the standard library and no broker code, to stay small and outlive bugs.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Keeper:
         )
 
     def _watch(self, postgres: subprocess.Popen[bytes]) -> bool:
-        """Watch one postgres; True when it has ended by itself, False when it is to be stopped."""
+        """Watch one postgres. Return True if it ended by itself, False if it must stop."""
         is_ready = False
         while postgres.poll() is None:
             if not is_ready and self._is_ready(postgres.pid):
@@ -120,7 +120,7 @@ class Keeper:
         return True
 
     def _rest(self, seconds: float, *, wake_on_child: bool = False) -> bool:
-        """Wait, at most this long; False as soon as the broker has gone or says stop."""
+        """Wait at most this long. Return False as soon as the broker ends or says stop."""
         sources = [0, self._wakeup] if wake_on_child else [0]
         readable, _, _ = select.select(sources, [], [], seconds)
         if self._wakeup in readable:
@@ -141,8 +141,9 @@ class Keeper:
     def _bound_log(self) -> None:
         """Move a full log aside and empty it.
 
-        Postgres has the file open for appending, so it is copied and cut rather than renamed. A
-        line written between the two is lost; postgres never waits for us, which matters more.
+        Postgres has the file open for appending, so the keeper copies and truncates it instead of
+        renaming it. A line written between the two is lost. It matters more that postgres never
+        waits for us.
         """
         if os.fstat(self._log).st_size <= _LOG_BYTES_MAX:
             return
@@ -206,7 +207,7 @@ def _list_children() -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name in parentheses may hold blanks; the parent is the second word after it.
+            # The name in parentheses may hold blanks. The parent is the second word after it.
             parent = entry.read_text().rpartition(")")[2].split()[1]
         except (OSError, IndexError, UnicodeDecodeError):
             continue
@@ -216,7 +217,7 @@ def _list_children() -> list[int]:
 
 
 def _become_reaper() -> None:
-    """Inherit orphaned descendants. Linux only; elsewhere postgres's own checks must do."""
+    """Inherit orphaned descendants. Linux only. Elsewhere postgres's own checks must do."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Ends of postgres within a minute that are taken for bad luck; one more is a fault that
-#: restarting does not cure, and a tight loop of recoveries would only hide it.
+#: Ends of postgres within a minute that may be bad luck. One more is a fault that a restart does
+#: not cure, and a tight loop of recoveries would only hide it.
 EXITS_PER_MINUTE_MAX = 10
 
 #: Seconds before the first restart, and the bound that doubling stops at. The first is short:

@@ -48,7 +48,7 @@ class KeeperLink:
             stdout=subprocess.PIPE,
             stderr=log,
             pass_fds=(lock,),
-            # Ctrl-C reaches every process of the terminal's group; the keeper must outlast it.
+            # Ctrl-C reaches every process of the terminal's group. The keeper must survive it.
             start_new_session=True,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -95,7 +95,7 @@ class KeeperLink:
             )
 
     def stop(self) -> None:
-        """Let the keeper stop postgres and exit. Safe if it is gone."""
+        """Make the keeper stop postgres and exit. Safe if the keeper has already ended."""
         with contextlib.suppress(OSError):
             self._orders_end.close()
         try:

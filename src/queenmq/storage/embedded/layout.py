@@ -94,9 +94,9 @@ class Runtime:
 def create_data_dir(data_dir: Path, *, group_id: int | None) -> None:
     """Create the data directory if it is missing, private to its owner.
 
-    `group_id` is the group of the account that will run postgres for root. That group may then
-    pass through the directory, which saves giving postgres a capability; it can neither list nor
-    write it, so it cannot plant a link that root would follow. A directory that exists keeps the
+    `group_id` is the group of the account that will run postgres for root. That group may then pass
+    through the directory, so postgres needs no capability. It can neither list nor write the
+    directory, so it cannot plant a link that root would follow. An existing directory keeps the
     modes its owner chose.
     """
     try:
@@ -148,7 +148,7 @@ def write_runtime(layout: Layout, runtime: Runtime) -> None:
 
 
 def read_runtime(layout: Layout) -> Runtime | None:
-    """Read the record of the last start, or None if there is none or it makes no sense."""
+    """Read the record of the last start. Return None if it is missing or invalid."""
     try:
         record = json.loads(layout.runtime.read_text())
         return Runtime(port=int(record["port"]), socket_dir=str(record["socket_dir"]))

@@ -18,7 +18,7 @@ from pathlib import Path
 from queenmq.storage.embedded.errors import DataDirInUse
 from queenmq.storage.embedded.layout import Layout, open_private
 
-#: Seconds to wait for a keeper that is stopping postgres; a little more than it gives postgres.
+#: Seconds to wait for a keeper that is stopping postgres, a little more than it gives postgres.
 CLUSTER_WAIT_SECONDS_MAX = 35.0
 
 _POLL_SECONDS = 0.05

@@ -42,7 +42,7 @@ def parse_pid_file(text: str) -> PidFile | None:
     lines = text.splitlines()
     if not lines or not lines[0].strip().isdigit():
         return None
-    # The eighth line is the status, padded with blanks; it is absent early in a start.
+    # The eighth line is the status, padded with blanks. It is absent early in a start.
     is_ready = len(lines) >= 8 and lines[7].strip() == "ready"
     return PidFile(pid=int(lines[0]), is_ready=is_ready)
 
@@ -76,7 +76,7 @@ def running_postmaster(pgdata: Path) -> int | None:
 
 
 def stop_in_steps(send: Callable[[signal.Signals], None], is_down: Callable[[], bool]) -> bool:
-    """Go through `STOP_STEPS` until the server is down; False if it outlived them all."""
+    """Go through `STOP_STEPS` until the server is down. Return False if it survives all."""
     for step, seconds in STOP_STEPS:
         send(step)
         deadline = time.monotonic() + seconds
@@ -91,7 +91,7 @@ def stop_postmaster(pgdata: Path, pid: int) -> bool:
     """Stop a postmaster that is not our child."""
 
     def send(step: signal.Signals) -> None:
-        # It may have gone meanwhile; PermissionError is for the caller, who words it.
+        # The process may have ended meanwhile. The caller explains a PermissionError.
         if running_postmaster(pgdata) == pid:
             try:
                 os.kill(pid, step)
@@ -104,10 +104,10 @@ def stop_postmaster(pgdata: Path, pid: int) -> bool:
 def clear_stale_locks(pgdata: Path, socket_dir: Path) -> None:
     """Make lock files of a dead postmaster harmless. The caller holds the cluster's lock.
 
-    PostgreSQL refuses to start when the recorded process id is alive, even if it is by now some
-    other program's, which is the rule rather than the exception in containers. The pid file is not
-    removed: it also names the shared memory by which PostgreSQL tells that an old backend is still
-    there. So only the id in it is replaced, by one that cannot be alive.
+    PostgreSQL refuses to start when the recorded process id is alive, even if it now belongs to
+    another program, which is common in containers. We do not remove the pid file: it also names the
+    shared memory by which PostgreSQL recognises that an old backend is still running. So we only
+    replace the id in it by one that cannot be alive.
     """
     if running_postmaster(pgdata) is not None:
         return
@@ -131,7 +131,7 @@ def clear_stale_locks(pgdata: Path, socket_dir: Path) -> None:
 
 
 def _command_of(pid: int) -> list[str]:
-    """Return the arguments of a process; empty if it is gone, or a zombie."""
+    """Return the arguments of a process. Empty if it has ended or is a zombie."""
     if Path("/proc/self/cmdline").exists():
         try:
             return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).rstrip("\0").split("\0")

@@ -1,12 +1,12 @@
 """Decides which account runs postgres.
 
 A plain user runs it directly. Root cannot: postgres refuses to run as root, so it runs as an
-unprivileged account that exists already. That account may be unable to reach the binaries or the
-data directory, when they lie below a closed directory such as root's home. We never open such a
-directory; instead `setpriv` starts postgres as that account with one ambient capability which
-lets it pass through.
+existing unprivileged account. That account may be unable to reach the binaries or the data
+directory if they lie below a closed directory such as root's home. We never open such a directory.
+Instead `setpriv` starts postgres as that account with one ambient capability that lets it pass
+through.
 
-`plan_run_as` lists the ways in order of the rights they hand out, least first, and reads nothing;
+`plan_run_as` lists the ways by the rights they grant, least first, and reads nothing.
 `choose_run_as` tries them for real and takes the first that works.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from queenmq.storage.embedded.errors import RunAsImpossible
 
-#: Accounts tried for root, in order. The first exists wherever PostgreSQL was ever packaged; the
+#: Accounts tried for root, in order. The first exists on systems with a PostgreSQL package. The
 #: second exists everywhere.
 ACCOUNT_NAMES = ("postgres", "nobody")
 
@@ -37,7 +37,7 @@ _PROBE_SECONDS_MAX = 30
 
 @dataclass(frozen=True)
 class Account:
-    """An operating system account by numbers; containers may have numbers without a name."""
+    """An operating system account by numbers. Containers may have numbers without a name."""
 
     uid: int
     gid: int
@@ -45,11 +45,11 @@ class Account:
 
 @dataclass(frozen=True)
 class RunAs:
-    """One way to run a program: what goes before its arguments, and which ids it takes on."""
+    """One way to run a program: the words before its arguments, and the ids it runs with."""
 
     prefix: tuple[str, ...] = ()
     account: Account | None = None
-    #: Whom files for postgres must belong to; None leaves them with us.
+    #: The account that must own files for postgres. None leaves them with us.
     owner: Account | None = None
 
     @property
@@ -62,14 +62,14 @@ class RunAs:
 
     @property
     def extra_groups(self) -> list[int] | None:
-        # Root's own groups must not follow; an empty list drops them all.
+        # Do not pass on root's own groups. An empty list drops them all.
         return [] if self.account else None
 
 
 def plan_run_as(
     *, euid: int, account: Account | None, bounding_mask: int, setpriv: str | None
 ) -> list[RunAs]:
-    """List the ways to run postgres, least rights first; empty if there is none."""
+    """List the ways to run postgres, least rights first. Empty if there is none."""
     if euid != 0:
         return [RunAs()]
     if account is None:
@@ -99,7 +99,7 @@ def decide_account(
 
 
 def parse_bounding_mask(status: str) -> int:
-    """Read the bounding set out of the text of /proc/self/status; 0 if it is not there."""
+    """Return the bounding set from the text of /proc/self/status, or 0 if it is missing."""
     found = re.search(r"^CapBnd:\s*([0-9a-fA-F]+)$", status, re.MULTILINE)
     return int(found.group(1), 16) if found else 0
 
@@ -142,7 +142,7 @@ def _setpriv_prefix(setpriv: str, account: Account, capability: str) -> tuple[st
         "--clear-groups",
         # Else access(2) ignores the capability, by which initdb looks for its own binaries.
         "--securebits=+no_setuid_fixup",
-        # An ambient capability must be inheritable as well; all others go with the exec.
+        # An ambient capability must be inheritable as well. The exec drops all others.
         f"--inh-caps=+{capability}",
         f"--ambient-caps=+{capability}",
         # Without this a set-user-id program started from SQL could win more rights back.

@@ -1,7 +1,7 @@
-"""The settings of the embedded server and why each has its value; pure, but for `ram_bytes`.
+"""The settings of the embedded server and their reasons. Pure, except for `ram_bytes`.
 
-They go to a file that is rewritten on every start. An operator changes them
-with `extra_settings` or with ALTER SYSTEM, which PostgreSQL reads after this file.
+Every start writes them to a file. An operator changes them with `extra_settings` or with ALTER
+SYSTEM, which PostgreSQL reads after this file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def default_shared_buffers_mb(ram_bytes: int) -> int:
 
 
 def choose_wal_compression(configure_flags: str) -> str:
-    """Take lz4, the cheapest for the CPU, if the server has it; pglz is in every build."""
+    """Return lz4, which costs the least CPU, if the server has it. Every build has pglz."""
     return "lz4" if "--with-lz4" in configure_flags else "pglz"
 
 
@@ -56,7 +56,7 @@ def plan_settings(
     wal_compression: str,
     extra_settings: Mapping[str, str],
 ) -> dict[str, str]:
-    """Put together all settings; the caller's own come last and win."""
+    """Return all settings. The caller's own come last and win."""
     for name in extra_settings:
         _check_name(name)
     return {
@@ -73,16 +73,16 @@ def plan_settings(
 
 
 _DURABILITY = {
-    # An acknowledged push must outlive a power cut: the three defaults, spelled out so that
-    # they are not taken for an oversight. Throughput comes from batching, not from risk.
+    # An answered push must survive a power cut. These are the three defaults, written out to show
+    # that they are intended. Throughput comes from batching, not from risk.
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",
 }
 
 _CHECKPOINTS = {
-    # After a checkpoint the first write to each page logs the whole page. A queue rewrites the
-    # same few pages all day, so rare checkpoints cut the log by a lot; the price is a longer
+    # After a checkpoint the first write to each page logs the whole page. A queue rewrites the same
+    # few pages all day, so rare checkpoints make the log much smaller. The price is a longer
     # recovery, which max_wal_size bounds.
     "checkpoint_timeout": "15min",
     "max_wal_size": "4GB",
@@ -93,9 +93,9 @@ _CHECKPOINTS = {
 }
 
 _VACUUM = {
-    # Consumed messages and moved cursors are dead rows within seconds; look often.
+    # Consumed messages and moved cursors become dead rows within seconds, so check often.
     "autovacuum_naptime": "10s",
-    # The default limit lets vacuum fall behind a busy queue for good; bloat then slows each pop.
+    # With the default limit, vacuum never catches up with a busy queue, and bloat slows each pop.
     "autovacuum_vacuum_cost_limit": "2000",
     "autovacuum_vacuum_cost_delay": "1ms",
     # A twentieth instead of a fifth: a message table is large, its dead part is what pops scan.
@@ -106,7 +106,7 @@ _VACUUM = {
 }
 
 _PLANNER = {
-    # Queue statements run for about a millisecond; compiling one would take longer than running.
+    # Queue statements run for about a millisecond. Compiling one would take longer.
     "jit": "off",
     # Solid-state disks, and a hot set in memory: a random page costs about what the next one does.
     "random_page_cost": "1.1",
@@ -115,8 +115,8 @@ _PLANNER = {
 }
 
 _LOG = {
-    # The keeper gives postgres a file and bounds its size; PostgreSQL's own collector can bound
-    # age or piece size but not the whole, and would be one more process.
+    # The keeper gives postgres a file and bounds its size. PostgreSQL's own collector can bound the
+    # age or size of a piece but not the total, and would be one more process.
     "logging_collector": "off",
     "log_destination": "stderr",
     "log_line_prefix": "%m [%p] %q%u@%d ",

@@ -46,9 +46,9 @@ _PORT_TRIES = 3
 
 
 class EmbeddedPostgres:
-    """A PostgreSQL server that lives as long as this process, in a directory of its own.
+    """A PostgreSQL server that lives as long as this process, in its own directory.
 
-    Not for sharing between threads; forked children see it as stopped.
+    Do not share it between threads. Forked children see it as stopped.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class EmbeddedPostgres:
 
     @property
     def postmaster_pid(self) -> int | None:
-        """Return the id of the live postmaster; another one after the keeper restarted it."""
+        """Return the id of the live postmaster. It changes when the keeper restarts it."""
         return running_postmaster(self._layout.pgdata)
 
     def start(self) -> None:
         """Start the server and return once it accepts connections.
 
-        Fails at once with `DataDirInUse` when another broker lives on the data directory; waits
-        for the keeper of a dead one. On any failure nothing is left running.
+        Fails at once with `DataDirInUse` if another broker uses the data directory. Waits for the
+        keeper of a dead broker. A failed start leaves nothing running.
         """
         if self._broker_lock is not None:
             raise EmbeddedPostgresError(
@@ -118,7 +118,7 @@ class EmbeddedPostgres:
                 )
                 self._start_locked(binaries, run_as, cluster_lock)
             finally:
-                # The keeper has its own copy by now, and must be the only one who has.
+                # The keeper has its own copy now, and must be the only holder.
                 os.close(cluster_lock)
         except OSError as error:
             self.stop()
@@ -131,7 +131,7 @@ class EmbeddedPostgres:
             raise
 
     def stop(self) -> None:
-        """Stop the server cleanly; does nothing when it is not started."""
+        """Stop the server cleanly. Does nothing if it is not started."""
         if self._broker_lock is None:
             return
         try:
@@ -145,7 +145,7 @@ class EmbeddedPostgres:
             self._broker_lock = None
 
     def check(self) -> None:
-        """Raise `PostgresFailed` if the server is down for good; cheap enough for every second."""
+        """Raise `PostgresFailed` if the server is down for good. Cheap enough for every second."""
         self._start()
         assert self._link is not None
         self._link.check(log_name=str(self._layout.log))
@@ -227,7 +227,7 @@ class EmbeddedPostgres:
         self._layout.config.chmod(0o644)
 
     def _stop_abandoned(self) -> None:
-        """Stop a postmaster whose keeper was killed: no other process would."""
+        """Stop a postmaster whose keeper was killed, because no other process would."""
         pid = running_postmaster(self._layout.pgdata)
         if pid is None:
             return
@@ -242,7 +242,7 @@ class EmbeddedPostgres:
             )
 
     def _forget(self) -> None:
-        """Let go of everything in a forked child, without touching the server."""
+        """Drop all handles in a forked child, without touching the server."""
         if self._link is not None:
             self._link.forget()
         if self._broker_lock is not None:
@@ -266,5 +266,5 @@ def _forget_when_forked(server: EmbeddedPostgres) -> None:
 
 
 def _quote_path(path: str) -> str:
-    # The setting is a list; a comma or blank in the path must not split it.
+    # The setting is a list, so a comma or blank in the path must not split it.
     return '"' + path.replace('"', '""') + '"'

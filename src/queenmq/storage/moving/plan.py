@@ -41,7 +41,7 @@ class Compared(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a move has come."""
+    """The progress of a move."""
 
     phase: str
     table: str | None = None

@@ -65,7 +65,7 @@ class PipelineStore:
         return rows[0] if rows else None
 
     async def list_archived(self) -> list[Row]:
-        """How far each queue is in each lake, by queue."""
+        """Return how far each queue is archived in each lake, by queue."""
         return await self._rows("list_archived")
 
     async def list_archived_days(self) -> list[Row]:

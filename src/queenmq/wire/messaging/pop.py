@@ -27,7 +27,7 @@ class PoppedMessage(Answer, Generic[T], kw_only=True):
 
 
 class PopAnswer(Answer):
-    """Messages of one lease. The database writes them; the route puts this around."""
+    """Messages of one lease. The database writes the messages, the route writes the rest."""
 
     success: bool
     queue: str

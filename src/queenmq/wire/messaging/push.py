@@ -46,7 +46,7 @@ class PushQueued(Struct, rename={"queue_name": "queueName"}):
 
 
 class PushDuplicate(Struct, rename={"queue_name": "queueName"}):
-    """An item whose transaction id its partition already has; message_id is the stored one."""
+    """An item whose transaction id is already stored. message_id is that of the stored message."""
 
     index: int
     transaction_id: str

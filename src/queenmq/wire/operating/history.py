@@ -58,7 +58,7 @@ class QueueLagPoint(Answer, kw_only=True):
 
 
 class GroupLagPoint(Answer, kw_only=True):
-    """How far a group was behind on one queue in one step."""
+    """The lag of a group on one queue in one step."""
 
     bucket: str
     queue_name: str
@@ -142,7 +142,7 @@ class CallQueue(Answer, rename=None):
 
 
 class CallQueues(Answer, rename=None):
-    """One queue has all calls; the other belongs to a runtime that is not ours."""
+    """One queue has all calls. The other belongs to a runtime that Queen does not have."""
 
     db: CallQueue
     system: CallQueue

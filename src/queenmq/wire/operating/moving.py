@@ -17,7 +17,7 @@ class MigrationTarget(Request):
 
 
 class TargetTested(Answer):
-    """Whether a copy could go there; `error` says why not."""
+    """The result of a test of the target. `error` says why a copy could not go there."""
 
     success: bool
     message: str
@@ -57,7 +57,7 @@ class TableCompared(Answer):
 
 
 class MigrationValidated(Answer):
-    """Whether both databases are equal."""
+    """The result of comparing both databases."""
 
     success: bool
     all_match: bool

@@ -33,7 +33,7 @@ class OperationStats(Answer, kw_only=True):
     depth: int
     oldest_age_seconds: Number | None
     drain_rate: Number | None
-    #: Recent average time from accepting an operation to storing it; None before the first.
+    #: Recent average time from accepting an operation to storing it. None before the first.
     latency_seconds: Number | None = msgspec.field(default=None, name="latency_seconds")
     pressure: Number
     #: `healthy`, `degraded` or `critical`.
@@ -43,7 +43,7 @@ class OperationStats(Answer, kw_only=True):
 
 
 class Operation(Answer):
-    """One operation; `result` has an element per item once it is completed."""
+    """One operation. `result` has an element per item once it is completed."""
 
     id: str
     type: str

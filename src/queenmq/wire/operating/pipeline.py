@@ -79,18 +79,18 @@ class JobRunDetail(JobRun, kw_only=True):
 
 
 class ArchivedQueue(Answer):
-    """How far a queue is in a lake."""
+    """The progress of a queue's archive in a lake."""
 
     queue: str
     lake: str
     location: str
-    #: When the oldest message was pushed that is not in the lake yet; None when all are.
+    #: Push time of the oldest message that is not in the lake yet, or None.
     waiting_since: str | None
     updated_at: str
 
 
 class ArchivedDay(Answer):
-    """What was pushed on a day, and how much of it was pushed to queues archived beyond it."""
+    """Messages pushed on a day, and those pushed to queues that are archived past that day."""
 
     day: str
     pushed: int

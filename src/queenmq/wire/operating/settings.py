@@ -6,7 +6,7 @@ from queenmq.wire.shape import Answer
 
 
 class Setting(Answer):
-    """One setting. A secret has no value; of a URL the password and the query are left out."""
+    """One setting. A secret has no value. A URL lacks its password and query."""
 
     name: str
     value: str | int | float | bool | None

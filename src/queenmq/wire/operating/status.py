@@ -58,7 +58,7 @@ class StatsRefreshed(Answer):
 
 
 class ThroughputPoint(Answer, kw_only=True):
-    """One step of the throughput; what the history does not have is 0."""
+    """One step of the throughput. Values that the history lacks are 0."""
 
     timestamp: str
     ingested: int
@@ -84,7 +84,7 @@ class ThroughputPoint(Answer, kw_only=True):
 
 
 class QueueConsumption(Answer):
-    """A queue with what was consumed of it."""
+    """A queue with its consumed messages."""
 
     id: str
     name: str
@@ -230,7 +230,7 @@ class CursorCounts(Answer):
 
 
 class PartitionStatus(Answer):
-    """A partition of a queue; the counts stand there under two names."""
+    """A partition of a queue. Each count has two names."""
 
     id: str
     name: str

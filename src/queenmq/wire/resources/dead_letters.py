@@ -38,7 +38,7 @@ class DeadLetterList(Answer):
 
 
 class DeadLetterRetryRequest(Request):
-    """Which dead letters to push again."""
+    """Selects the dead letters to push again."""
 
     queue: str | None = None
     consumer_group: str | None = None

@@ -27,7 +27,7 @@ class ConsumerGroup(Answer, omit_defaults=True, kw_only=True):
 
 
 class LaggingPartition(Answer, rename=None, kw_only=True):
-    """A partition in which a group is behind; with kind `spark` a whole queue."""
+    """A partition in which a group is behind. With kind `spark`, a whole queue."""
 
     consumer_group: str
     queue_name: str
@@ -98,7 +98,7 @@ class GroupStartChanged(Answer):
 
 
 class SeekRequest(Request):
-    """The target of a seek: the end, or a time; in one partition also a message."""
+    """The target of a seek: the end, a time or, in one partition, a message."""
 
     to_end: bool = False
     timestamp: str | None = None

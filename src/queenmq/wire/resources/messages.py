@@ -51,7 +51,7 @@ class MessageSummary(Answer):
 
 
 class Mode(Answer, omit_defaults=True):
-    """Which kinds of groups read messages."""
+    """The kinds of groups that read messages."""
 
     has_queue_mode: bool
     bus_groups_count: int

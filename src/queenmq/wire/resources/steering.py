@@ -14,7 +14,7 @@ class PartitionCursor(Answer, kw_only=True):
     lag: int
     total_consumed: int
     last_consumed_at: str | None
-    #: Of a live lease; the others are null without one.
+    #: Of a live lease. Null without one.
     leased_until: str | None
     leased_at: str | None
     lease_end_seq: int | None
@@ -57,7 +57,7 @@ class PartitionRow(Answer, kw_only=True):
 
 
 class QueuePartitions(Answer):
-    """A page of the partitions of a queue; `total` counts up to a bound, which `isCut` reports."""
+    """A page of partitions of a queue. `total` counts up to a bound, `isCut` reports more."""
 
     partitions: list[PartitionRow]
     total: int
@@ -74,7 +74,7 @@ class GroupPartitions(Answer):
 
 
 class SeekPreview(Answer):
-    """What a seek would do to a group. Nothing is changed."""
+    """The effect that a seek would have on a group. Nothing changes."""
 
     consumer_group: str
     queue_name: str
@@ -85,7 +85,7 @@ class SeekPreview(Answer):
 
 
 class LeaseEnded(Answer):
-    """Whether a lease was ended before its time."""
+    """The result of ending a lease early."""
 
     success: bool
     consumer_group: str
@@ -96,7 +96,7 @@ class LeaseEnded(Answer):
 
 
 class GroupPaused(Answer):
-    """Whether a group is paused: its pops get nothing, on all queues and brokers."""
+    """The pause of a group. While it is paused, its pops get nothing, on all queues and brokers."""
 
     success: bool
     consumer_group: str
@@ -115,7 +115,7 @@ class DeadLetterError(Answer):
 
 
 class DeadLetterErrors(Answer):
-    """The most frequent errors; `isCut`: only the newest dead letters were counted."""
+    """The most frequent errors. `isCut` means that only the newest dead letters were counted."""
 
     errors: list[DeadLetterError]
     is_cut: bool

@@ -53,7 +53,7 @@ class MessageDelivery(Answer, kw_only=True):
     delivered_at: str | None
     #: None: a consumer has it under its lease now.
     passed_at: str | None
-    #: ack, autoAck, poison, removed or seek, as in ackHistory; lease for one that is out now.
+    #: ack, autoAck, poison, removed or seek, as in ackHistory, or lease for a live lease.
     cause: str
     #: Failed acks and leases that ran out before.
     retries: int
@@ -62,7 +62,7 @@ class MessageDelivery(Answer, kw_only=True):
 
 
 class MessageDeliveries(Answer):
-    """When groups got and passed a message, oldest first."""
+    """The times at which groups got and passed a message, oldest first."""
 
     #: Whether the queue keeps `ackHistory`, and since when. Without it only leases are known.
     is_kept: bool

@@ -93,7 +93,7 @@ class Trouble(Answer):
 
 
 class OverallDiagnosis(Answer):
-    """What is wrong now on all queues."""
+    """Current problems on all queues."""
 
     summary: str
     is_well: bool

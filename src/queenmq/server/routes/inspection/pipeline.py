@@ -59,7 +59,7 @@ class PipelineRoutes:
 
     @route("GET", "/api/v1/analytics/archive", wire.ArchiveCoverage)
     async def archive(self, request: Request) -> Response:
-        """How far queues are archived, and which days that covers."""
+        """Return how far queues are archived, and the days that this covers."""
         queues = await self._store.list_archived()
         days = await self._store.list_archived_days()
         return json_answer(
