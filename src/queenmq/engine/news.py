@@ -1,8 +1,9 @@
-"""Carries what happened in a broker to the parts that act on it.
+"""Publishes events of a broker to the parts that act on them.
 
-A publisher knows no subscriber: push says what was pushed, and pop and the wake listener hear of
-it. Subscribers run at once, in the publisher's turn of the event loop, in the order in which they
-were declared. None of them may wait. Who hears what is declared in `server/wiring/hearing.py`.
+A publisher knows no subscriber: push publishes the pushed partitions, and pop and the wake listener
+subscribe to that. Subscribers run at once, in the publisher's turn of the event loop, in the order
+in which they were declared. None of them may wait. `server/wiring/hearing.py` declares the
+subscribers.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Topic(Generic[*Facts]):
             try:
                 hear(*facts)
             except Exception:
-                # A defect of the subscriber. What the publisher reports has happened all the same.
+                # A defect of the subscriber. The event of the publisher has still happened.
                 logger.exception(
                     "A subscriber to the news %r failed unexpectedly.",
                     self._name,
@@ -61,7 +62,7 @@ class News:
         #: Queues may have messages to deliver that this broker has not pushed: another broker, a
         #: SQL session or an operator was at work. `*` stands for all queues.
         self.pushed_elsewhere: Topic[Collection[str]] = Topic("pushed_elsewhere")
-        #: Notifications of other brokers arrive from now on, or do not any more.
+        #: Notifications of other brokers start or stop to arrive.
         self.listening: Topic[bool] = Topic("listening")
         #: A queue was configured or deleted here.
         self.queue_changed: Topic[str] = Topic("queue_changed")
@@ -76,8 +77,7 @@ class News:
         #: The database cannot be used any more, or can be again.
         self.database_down: Topic[()] = Topic("database_down")
         self.database_up: Topic[()] = Topic("database_up")
-        #: Maintenance: pushes are kept on disk, pops get nothing, a group gets nothing; or not any
-        #: more.
+        #: Maintenance starts or ends: pushes go to disk, pops get nothing, a group gets nothing.
         self.pushes_buffered: Topic[bool] = Topic("pushes_buffered")
         self.pops_paused: Topic[bool] = Topic("pops_paused")
         self.group_paused: Topic[str, bool] = Topic("group_paused")

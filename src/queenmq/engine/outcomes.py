@@ -38,7 +38,7 @@ class PopOutcome(StrEnum):
 
     #: Leased, and its messages are in the answer.
     GRANTED = "granted"
-    #: Leased, and a call of its own fetches its messages.
+    #: Leased, and a separate call fetches its messages.
     LEASED = "leased"
     #: Leased by another consumer.
     HELD = "held"

@@ -60,9 +60,7 @@ class MessageStore(Protocol):
         """Return the partitions whose row another transaction holds."""
 
     async def find_publishing(self, partition_ids: Sequence[UUID]) -> set[UUID]:
-        """Return the partitions whose row a publication of Spark holds: pushes are queued behind
-        it.
-        """
+        """Return the partitions whose row a Spark publication holds. Pushes queue behind it."""
 
     async def find_busy_cursors(self, keys: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
         """Return the (partition, group) pairs whose cursor another transaction holds."""
@@ -86,7 +84,7 @@ class MessageStore(Protocol):
     async def find_news(
         self, queues: Sequence[str], horizons: Sequence[str], *, limit_ms: int
     ) -> Sequence[News]:
-        """Return what has happened in each queue since its horizon, in order."""
+        """Return the news of each queue since its horizon, in order."""
 
     async def has_pending_messages(
         self, asks: Sequence[ResolveAsk], *, limit_ms: int

@@ -88,7 +88,7 @@ class PushCall(NamedTuple):
     is_accepted: bool = False
     #: Skip the duplicate check. NotUnique is raised if an id is stored already.
     are_ids_new: bool = False
-    #: The key of each request; None: no request has one. KeyKnown if one was used before.
+    #: The key of each request. None if no request has one. KeyKnown if one was used before.
     request_keys: Sequence[RequestKey | None] | None = None
 
 
@@ -161,7 +161,7 @@ class ClaimedOperation(NamedTuple):
 class RemovedMessages(NamedTuple):
     """The messages that one call of retention removed, by rule, and where the next continues."""
 
-    #: The partition after which to continue; None: the whole queue is done.
+    #: The partition after which to continue. None if the whole queue is done.
     next_after: str | None
     retention: int
     completed: int
@@ -233,7 +233,7 @@ class PopCandidate(NamedTuple):
     batch: int
     is_auto_ack: bool
     lease_id: UUID
-    #: How long the lease is to last; None for the time of the queue.
+    #: How long the lease lasts. None means the lease time of the queue.
     lease_seconds: int | None = None
 
 
@@ -314,7 +314,7 @@ class Page(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The messages of a lease that was read in a call of its own."""
+    """The messages of a lease that a separate call read."""
 
     message_count: int
     #: The inside of a JSON array of messages.

@@ -1,4 +1,4 @@
-"""Transactions: pushes and acks that happen together or not at all.
+"""Runs transactions: pushes and acks that commit together or not at all.
 
 Each is one database call and is never merged. A transaction whose rows another session holds waits
 in a lock queue, so that it occupies no slot.
@@ -67,7 +67,7 @@ class TransactionEntry:
 
 
 class TransactionService:
-    """Runs transactions. Publishes what they pushed and freed."""
+    """Runs transactions. Publishes pushed and freed partitions."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class TransactionService:
         """Commit all of it, or fail with nothing changed.
 
         A transaction that was committed before is not repeated, but gets the same answer. It needs
-        no task of its own if all partitions that it pushes to are remembered.
+        no separate task if all its pushed partitions are in memory.
         """
         if self._waiting >= _WAITING_MAX:
             raise Overloaded(

@@ -1,4 +1,4 @@
-"""Removes rows that nothing needs any more and nothing else removes."""
+"""Removes old rows that no other code removes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ROWS = 5_000
 
 
 class Remove(Protocol):
-    """Removes rows that ended this long ago; how many, at most `limit`."""
+    """Removes at most `limit` rows that ended this long ago. Returns how many."""
 
     async def __call__(self, *, older_than_s: int, limit: int) -> int: ...
 

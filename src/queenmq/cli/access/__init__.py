@@ -1,1 +1,1 @@
-"""Owns the commands about access: who may use the brokers, and what was done."""
+"""Owns the commands about access: tokens and the audit log."""

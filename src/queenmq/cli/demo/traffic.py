@@ -1,4 +1,4 @@
-"""Orders of a few customers: one producer, two groups of consumers, and what they saw."""
+"""Orders of a few customers: one producer, two groups of consumers, and their checks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Traffic:
         return self._pushed.total()
 
     def introduce(self) -> None:
-        """Say who takes part, and make the queue."""
+        """Introduce the participants, and create the queue."""
         print(f"A broker with its own PostgreSQL serves {self.url}")
         print(f"One producer, {_PARTITIONS} customers (partitions), groups {' and '.join(_GROUPS)}")
         with SyncQueen(self.url) as queen:

@@ -35,8 +35,8 @@ class Line(NamedTuple):
     def of(cls, number: int, content: bytes, *, is_message: bool = False) -> Line:
         """Return a line of JSON. Raises msgspec.DecodeError for anything else.
 
-        What its values are is not asked: the server takes numbers that Python cannot hold. Of a
-        message that it gave, the payload is not looked at either.
+        It does not check the values, because the server accepts numbers that Python cannot hold. It
+        does not read the payload of a popped message either.
         """
         content.decode()
         checked = cut_out(content)[0] if is_message else content

@@ -1,4 +1,4 @@
-"""Owns the scenarios of `queen bench`: traffic by the client, and what it measured."""
+"""Owns the scenarios of `queen bench`: traffic by the client, and its measurements."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 class Run:
-    """One scenario on a queue of its own, which is deleted afterwards."""
+    """One scenario on its own queue, which it deletes afterwards."""
 
     def __init__(self, queen: Queen, load: Load, tally: Tally) -> None:
         self._queen = queen

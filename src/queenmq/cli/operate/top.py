@@ -40,7 +40,7 @@ def _rate(value: float | None) -> str:
 
 
 def _name(value: Any) -> str:
-    """Cut a long name, because nobody copies from a live screen."""
+    """Cut a long name, because people do not copy from a live screen."""
     return tables.cut(cell(value), _NAME_MAX)
 
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-#: Of what was kept, enough to see why Java did not start.
+#: How much of the captured output to show: enough to see why Java did not start.
 _TAIL_BYTES = 4096
 
 
@@ -33,7 +33,7 @@ class JavaOutput:
 
 @contextlib.contextmanager
 def capture_java_output(*, is_shown: bool) -> Iterator[JavaOutput]:
-    """Give children another standard error than ours, which stays the terminal's."""
+    """Redirect standard error of child processes. Ours stays on the terminal."""
     if is_shown or not _is_ours():
         yield JavaOutput(None)
         return

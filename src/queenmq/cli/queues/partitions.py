@@ -16,7 +16,7 @@ from queenmq.clock import unix_ms
 
 
 class _ListByDefault(TyperGroup):
-    """`queen partitions QUEUE` lists: what is not the name of a command is that of a queue."""
+    """Makes `queen partitions QUEUE` list: a word that is not a command names a queue."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:

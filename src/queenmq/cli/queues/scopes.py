@@ -1,4 +1,4 @@
-"""`queen namespaces` and `queen tasks`: queues by what they are for."""
+"""`queen namespaces` and `queen tasks`: queues by their labels."""
 
 from __future__ import annotations
 

@@ -123,9 +123,10 @@ def _check_exposure(loaded: settings.Settings) -> None:
 
 
 def _forbid_core_dumps() -> None:
-    """Have no process of the broker write its memory to disk when it crashes.
+    """Forbid core dumps of the broker's processes.
 
-    Keys, tokens and payloads are in it. Workers and the embedded PostgreSQL inherit the limit.
+    They would contain keys, tokens and payloads. Workers and the embedded PostgreSQL inherit the
+    limit.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))

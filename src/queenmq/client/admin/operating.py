@@ -49,7 +49,7 @@ class OperatingCalls(Caller):
         return await self._get(wire.BrokerMemory, "/api/v1/system/shared-state")
 
     async def get_maintenance_mode(self) -> wire.MaintenanceState:
-        """Show whether pushes are held back, and what is on the broker's disk."""
+        """Return whether pushes are held back, and the pushes on the broker's disk."""
         return await self._get(wire.MaintenanceState, "/api/v1/system/maintenance")
 
     async def set_maintenance_mode(self, enabled: bool) -> wire.MaintenanceSwitched:

@@ -44,7 +44,7 @@ class Plan:
 async def plan_batch(
     chain: Chain, place: Place, messages: Sequence[Any], state: Mapping[str, Any], now_ms: int
 ) -> Plan:
-    """Run a batch through the chain. Raises MessageFailed for what goes wrong with one message."""
+    """Run a batch through the chain. Raise MessageFailed if one message fails."""
     records = await _prepare(chain, place, messages)
     plan = Plan(taken=len(messages))
     if chain.gate is not None:

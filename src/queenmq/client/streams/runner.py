@@ -204,7 +204,7 @@ class Runner:
         return self._chain.gate is not None or self._chain.reducer is not None
 
     async def _fail(self, place: Place, messages: list[Any], failed: MessageFailed) -> None:
-        """Commit what comes before the message that failed, and give that one back as failed."""
+        """Commit the messages before the failed one, and ack that one as failed."""
         try:
             before = messages[: failed.place]
             left = await self._cycle(place, before, keeps_lease=True) if before else []
@@ -221,7 +221,7 @@ class Runner:
             await self._hand_back(messages[0], "retry")
             return
         await self._hand_back(messages[failed.place], "failed", error=str(failed))
-        # Once it is a dead letter, the lease is still there for what comes after it.
+        # Once it is a dead letter, the lease still covers the messages after it.
         for message in messages[failed.place + 1 : failed.place + 2]:
             await self._hand_back(message, "retry")
 

@@ -86,7 +86,7 @@ class FlatMap:
 
 
 class KeyBy:
-    """Gives the key of state, in place of the partition's id."""
+    """Computes the key of state, instead of the partition's id."""
 
     kind = "keyBy"
 

@@ -38,7 +38,7 @@ class WindowKeywords(TypedDict, total=False):
     event_time: Callable[[Any], Any]
     #: How far the clock of event time stays behind the latest message.
     allowed_lateness: float
-    #: What becomes of a message that is later than that: "drop" (the default) or "include".
+    #: How to treat a message that is later than that: "drop" (the default) or "include".
     on_late: str
 
 
@@ -91,7 +91,7 @@ class Stream:
         return self._with(Sliding(size, slide, **_rename_options(how)))
 
     def window_session(self, gap: float, **how: Unpack[WindowKeywords]) -> Stream:
-        """Gather what is not further than `gap` seconds apart, by key."""
+        """Group messages of a key that are at most `gap` seconds apart."""
         return self._with(Session(gap, **_rename_options(how)))
 
     def window_cron(self, every: str, **how: Unpack[WindowKeywords]) -> Stream:
@@ -107,7 +107,7 @@ class Stream:
         return self._with(Aggregate(extractors))
 
     def gate(self, fn: Callable[..., Any]) -> Stream:
-        """Let messages pass, or keep them for later: `fn(value, context)` returns a bool."""
+        """Pass messages on, or keep them for later: `fn(value, context)` returns a bool."""
         return self._with(Gate(fn))
 
     # The end.

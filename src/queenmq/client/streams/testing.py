@@ -15,7 +15,7 @@ from queenmq.client.streams.windows import to_iso
 #: When the messages of a test are pushed, unless they say: the first day of 2026, a second apart.
 START_MS = 1_767_225_600_000
 _STEP_MS = 1_000
-#: Gates that deny longer than this do so for ever.
+#: A gate that denies longer than this counts as closed forever.
 _ROUNDS_MAX = 10_000
 
 
@@ -34,7 +34,7 @@ class StreamResult:
 
     @property
     def payloads(self) -> list[Any]:
-        """Return the payloads of what was pushed, in order."""
+        """Return the pushed payloads, in order."""
         return [push["payload"] for push in self.pushes]
 
 

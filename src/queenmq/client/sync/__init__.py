@@ -1,5 +1,5 @@
-"""Serves code without an event loop: `SyncQueen` and what it gives out.
+"""Serves code without an event loop: `SyncQueen` and the objects that it returns.
 
-Nothing is written twice: calls are handed to a Queen that lives in an event loop on a thread of its
-own. Calls may come from any number of threads at the same time. Start with `client.py`.
+There is no second implementation: calls go to a Queen in an event loop on a separate thread. Calls
+may come from any number of threads at the same time. Start with `client.py`.
 """

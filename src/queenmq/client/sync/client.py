@@ -199,7 +199,7 @@ class SyncQueen(Waiter[Queen]):
         return SyncConsumption(self._thread, consumption, signals=signals)
 
     def close(self) -> None:
-        """Stop consumers and streams, push what is buffered, close connections, end the thread."""
+        """Stop consumers and streams, push buffered messages, close connections, end the thread."""
         if self._thread.is_closed:
             return
         try:

@@ -48,7 +48,7 @@ class SyncConsumption:
         self._thread.soon(self._consumption.stop)
 
     def stop(self) -> None:
-        """Take nothing new, and wait until what is in hand is finished."""
+        """Take nothing new, and wait until running handlers are finished."""
 
         async def stop() -> None:
             await self._consumption.stop()

@@ -1,4 +1,4 @@
-"""Owns the event loop on a thread of its own, and waiting for what runs there."""
+"""Owns the event loop on a separate thread, and waits for its results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def waited_for(future: Future[R]) -> R:
 
 
 class LoopThread:
-    """An event loop on a thread of its own."""
+    """An event loop on a separate thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

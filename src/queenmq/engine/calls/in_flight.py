@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-#: Work of an almost empty call: what it costs the database to start one.
+#: The cost of an almost empty call: the work of the database to start one.
 _START_MS = 0.4
 #: Calls that the database can process in parallel. A broker rarely keeps more cores busy.
 _CORES = 3

@@ -2,7 +2,7 @@
 
 A held row would stop every request that shares a call with it. Instead its requests wait here, in
 order. They retry with a longer lock wait on a few connections, until the row is free or their
-deadline has passed. Requests that arrive meanwhile join the queue, so nothing overtakes.
+deadline has passed. Requests that arrive meanwhile join the queue, so no request overtakes another.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from queenmq.ids import new_lease_id
 logger = logging.getLogger(__name__)
 
 _NO_LEASE = UUID(int=0)
-#: After a failed call its pops wait this long for the release of what it may have leased.
+#: After a failed call, its pops wait this long for the release of possible leases.
 _RELEASE_S = 1.0
 #: Time between two calls for a pop that fails again and again.
 _PACE_S = 0.2
@@ -137,10 +137,10 @@ class PopCalls:
         if releases:
             await asyncio.wait([self.spawn(self._release(releases))], timeout=_RELEASE_S)
 
-    # Large batches are read in calls of their own.
+    # Separate calls read large batches.
 
     def fetch(self, action: Fetch) -> None:
-        """Read a batch in a call of its own."""
+        """Read a batch in a separate call."""
         self.spawn(self._fetch(action))
 
     async def _fetch(self, action: Fetch) -> None:
@@ -166,7 +166,7 @@ class PopCalls:
             )
             self._carry_out(self._board.handed_back(pool, holes))
 
-    # Leases that no caller wants any more.
+    # Leases whose callers have left.
 
     def hand_back(self, action: HandBack) -> None:
         """End leases whose callers have left."""

@@ -50,7 +50,7 @@ class PopDesk:
             )
 
     def let_out(self, intention: Intention, result: PopAnswer | QueenError) -> None:
-        """Give the caller its answer."""
+        """Deliver the answer to the caller."""
         if intention.answer.done():
             return
         self._count(-1, now_ms())

@@ -37,7 +37,7 @@ class PopEvent(enum.IntEnum):
     LOOKED_UP = enum.auto()
     #: The plan gave it partitions to try.
     ASSIGNED = enum.auto()
-    #: A lease without messages yet; messages; nothing where it tried.
+    #: A lease without messages yet, messages, or nothing in the tried partitions.
     LEASED = enum.auto()
     GRANTED = enum.auto()
     REFUSED = enum.auto()
@@ -95,7 +95,7 @@ TRANSITIONS: dict[PopState, dict[PopEvent, PopState]] = {
 
 #: States that nothing leaves.
 FINAL = frozenset(state for state, moves in TRANSITIONS.items() if not moves)
-#: States in which a pop stands in its pool.
+#: States in which a pop is in its pool.
 WAITING = frozenset((_S.PENDING, _S.RESOLVING))
 
 

@@ -64,7 +64,7 @@ class PushEntry:
 
     def set_refs(self, refs: list[PartitionRef]) -> None:
         self.refs = refs
-        # Most requests have one partition, and the hash of a UUID is dear.
+        # Most requests have one partition, and the hash of a UUID is expensive.
         distinct = refs if len(refs) == 1 else dict.fromkeys(refs)
         self.keys: set[UUID] = {ref.partition_id for ref in distinct}
 
@@ -79,7 +79,7 @@ class PushEntry:
             self.future.set_exception(error)
 
     def fail_reused(self, found: KnownPush, digest: UUID) -> bool:
-        """Refuse a request whose key stands for something else; return whether it does."""
+        """Refuse a request whose key belongs to another body. Return whether it does."""
         if found.digest != digest:
             text = (
                 "the idempotency key of this push was used for a request with another body; "

@@ -30,7 +30,7 @@ class Repeats:
 def names_message_ids(call: PushCall) -> bool:
     """Return whether a transaction id looks like a message id of its partition.
 
-    A message without a transaction id goes by its message id, which no index knows. The layout is
+    A message without a transaction id goes by its message id, which is in no index. The layout is
     that of the SQL function message_id; ids of release 0.1.0 held bits of the partition's id.
     """
     return any(

@@ -1,8 +1,8 @@
 """Encrypts the payloads of a push once it is known which of its queues are encrypted.
 
 A payload is bound to its queue, partition and transaction id. So an item without a transaction id
-gets one here. Items are changed in place: whatever happens to them next, on their way to the
-database, the operation queue or the disk, they stay encrypted.
+gets one here. Items are changed in place, so they stay encrypted on their way to the database, the
+operation queue or the disk.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ from queenmq.metrics.registry import Registry
 
 #: How often a push starts again because its queue was deleted meanwhile.
 _ATTEMPTS_MAX = 5
-#: As many operations as there are: what was accepted has no other place to go.
+#: No bound, because accepted pushes have no other place to go.
 _NO_BOUND = 2**31 - 1
 _DUPLICATE = ItemOutcome.DUPLICATE
 
@@ -74,7 +74,7 @@ class PushService:
     """The push path of a broker.
 
     `queue_max` says how many operations may wait in a partition now, `has_operations` whether any
-    wait at all. It publishes what was stored and how many operations were queued.
+    wait at all. It publishes the stored partitions and the number of queued operations.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class PushService:
         return 0.0 if first is None else now - (first.deadline_ms - self._limits.wait_ms)
 
     def submit(self, items: PushItems, *, is_queued: bool = False) -> asyncio.Future[PushOutcome]:
-        """Push without a task of its own where the partitions are known and the database is up.
+        """Push without a separate task if the partitions are known and the database is up.
 
         StorageUnavailable then is for `rescue`.
         """
@@ -139,10 +139,10 @@ class PushService:
         return self.send(items, refs, is_queued=is_queued)
 
     async def rescue(self, items: PushItems, error: StorageUnavailable) -> PushOutcome:
-        """Keep a push on disk that could not be stored.
+        """Keep a failed push on disk.
 
-        Raise the error if the push may be stored all the same, or if the database is up and would
-        not take it from the disk either.
+        Raise the error if the push may have been stored, or if the database is up and would not
+        take it from the disk either.
         """
         is_in_doubt = error.is_in_doubt and not items.is_repeatable
         if is_in_doubt or isinstance(error, StorageFault):
@@ -151,7 +151,7 @@ class PushService:
             return await self._spool.keep(items)
 
     async def push(self, items: PushItems, *, is_queued: bool = False) -> PushOutcome:
-        """Store the items of one request, all or none, and wake who waits for them.
+        """Store the items of one request, all or none, and wake waiting pops.
 
         With `is_queued` they become operations that are run later. When they cannot go to the
         database now, they are kept on disk.
@@ -210,7 +210,7 @@ class PushService:
         is_queued: bool,
         row: AcceptedRow | None = None,
     ) -> asyncio.Future[PushOutcome]:
-        """Take a request in, at once; requests to one partition are stored in this order."""
+        """Accept a request at once. Requests to one partition are stored in this order."""
         self._sealing.fit(items, refs)
         future: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
         deadline_ms = now_ms() + self._limits.wait_ms
@@ -246,7 +246,7 @@ class PushService:
     ) -> None:
         """Make one call and answer its requests.
 
-        Raises PartitionBusy only; what is not answered then has not been stored.
+        Raises only PartitionBusy. Requests without an answer then have not been stored.
         """
         entries = [entry for entry in entries if not entry.is_stopped()]
         if not entries:

@@ -1,8 +1,8 @@
-"""Pushes that cannot go to the database now are kept on disk.
+"""Keeps pushes on disk that cannot go to the database now.
 
-While anything is left on disk every push goes behind it, so nothing overtakes. Pushes wait only
+While anything is on disk, every push goes behind it, so no push overtakes another. Pushes wait only
 near the end of a drain, and then go to the database. `engine/queued_pushes/spool_drain.py` stores
-what is kept here.
+these pushes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLOSING_S_MAX = 5.0
 
 
 class PushSpool:
-    """The way of one broker process into the spool. Publishes what it keeps.
+    """One broker process's entry to the spool. Publishes kept pushes.
 
     The files of the journal are open before the first push; other processes may share them.
     """
@@ -39,11 +39,11 @@ class PushSpool:
         self._journal = journal
         self._is_down = is_down
         self._news = news
-        #: Encrypts what is not to lie on the disk in clear.
+        #: Encrypts payloads that must not be on the disk in clear.
         self._seal = seal
         #: Maintenance mode: keep everything, drain nothing.
         self.is_buffering = False
-        #: What the last write failed with; None when it succeeded.
+        #: The error of the last write, or None.
         self.keep_error: QueenError | None = None
 
     def set_buffering(self, is_on: bool) -> None:
@@ -61,7 +61,7 @@ class PushSpool:
 
     @property
     def is_needed(self) -> bool:
-        """Return whether a push may have to wait or be kept; cheap, for every push asks."""
+        """Return whether a push may have to wait or be kept. Cheap, because every push asks."""
         return self.is_blocked or self._journal.pending > 0
 
     async def take(self, items: PushItems) -> PushOutcome | None:

@@ -41,7 +41,7 @@ _ITEMS_MAX = 2_000
 _IDLE_S = 1.0
 #: Between two claims under load.
 _PACE_S = 0.25
-#: An operation that failed is not tried again before this; each failure doubles it.
+#: The pause before a failed operation is tried again. Each failure doubles it.
 _DELAY_MS = 200
 _DELAY_MS_MAX = 10_000
 #: How long an operation of a held partition waits before its next try.
@@ -145,7 +145,7 @@ class OperationProcessor(LoopService):
             raise
 
     async def _run_claimed(self, token: UUID, operations: Operations) -> int:
-        """Run them together, else in halves down to the one at fault; how many are completed."""
+        """Run operations together, or in halves if that fails. Return how many completed."""
         began_ms = now_ms()
         try:
             messages = await self._store.run(

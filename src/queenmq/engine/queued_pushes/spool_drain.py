@@ -1,8 +1,8 @@
-"""Stores what is kept on disk, in order, as soon as the database takes it.
+"""Stores the pushes of the spool, in order, as soon as the database accepts them.
 
 One process drains at a time. Near the end it announces that the spool is closing: pushes then wait
 for the rest to be drained and go to the database, so that a steady stream of pushes cannot keep the
-spool open for ever.
+spool open forever.
 
 A record that the database refuses for its data is set aside. A fault of the database is not the
 record's: the drain is stuck and tries it again for as long as it takes. New pushes are refused
@@ -76,7 +76,7 @@ class SpoolDrain(LoopService):
         self._stored: set[Hashable] = set()
         #: Tries in a row that met a fault.
         self._faults = 0
-        #: What the last drain failed with; None when it succeeded.
+        #: The error of the last drain, or None.
         self.error: QueenError | None = None
 
     async def start(self) -> None:
@@ -110,7 +110,7 @@ class SpoolDrain(LoopService):
                 await self._pass()
 
     async def _pass(self) -> None:
-        """Drain, or look how old the first record is, and survive whatever comes of it."""
+        """Drain, or check the age of the first record. Survive any error."""
         try:
             if self._spool.is_blocked:
                 await self._look_at_oldest()
@@ -147,7 +147,7 @@ class SpoolDrain(LoopService):
             await self._journal.release_lead()
 
     async def _drain(self) -> None:
-        """Store what is on disk, unless another process is at it already."""
+        """Store the pushes on disk, unless another process already does."""
         if not await self._journal.try_lead():
             return
         is_stuck = False

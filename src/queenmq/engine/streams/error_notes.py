@@ -1,4 +1,4 @@
-"""Stores the last error of each query, at most once a second, whatever its clients do."""
+"""Stores the last error of each query, at most once a second, however often clients fail."""
 
 from __future__ import annotations
 

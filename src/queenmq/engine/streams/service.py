@@ -36,7 +36,7 @@ _ATTEMPTS_MAX = 5
 
 
 class CycleService:
-    """The way of cycles through a broker. Publishes what they pushed and freed."""
+    """Commits the cycles of a broker. Publishes pushed and freed partitions."""
 
     def __init__(
         self,

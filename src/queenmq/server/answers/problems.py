@@ -18,7 +18,7 @@ def find_problems(
     *,
     undecided: int,
 ) -> list[str]:
-    """Say in sentences what a person has to look at; `codes` are the SQLSTATEs of faults."""
+    """Return sentences about problems for a person. `codes` are the SQLSTATEs of faults."""
     problems = []
     if codes:
         problems.append(

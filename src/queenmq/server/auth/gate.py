@@ -199,7 +199,7 @@ class Gate:
             self._noted.update(dict.fromkeys(used, now))
 
     def forget(self, token_id: str) -> None:
-        """Stop recognising a revoked token, also in waiting requests."""
+        """Forget a revoked token, and end its waiting requests."""
         for credential, one in list(self._known.items()):
             if one.identity.token_id == token_id:
                 one.identity.revoke()

@@ -47,7 +47,7 @@ class Dashboard(NamedTuple):
 
     page: Asset
     files: Mapping[str, Asset]
-    #: Part of every file's URL, so that browsers can cache files for ever.
+    #: Part of every file's URL, so that browsers can cache files forever.
     version: str
 
 

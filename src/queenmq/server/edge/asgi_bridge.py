@@ -18,7 +18,7 @@ AsgiApp = Callable[
     Awaitable[None],
 ]
 
-#: Of every page: it runs no script but ours, stands in no frame, and does not reveal its address.
+#: Headers of every page: it runs only our scripts, in no frame, and does not reveal its address.
 _HTML_HEADERS = (
     (
         b"content-security-policy",
@@ -84,7 +84,7 @@ async def run_asgi(app: AsgiApp, exchange: Exchange) -> None:
         "root_path": "",
         "headers": list(head.headers),
         "client": (exchange.address, 0),
-        #: For what has to say more about a request than ASGI can.
+        #: For code that has to say more about a request than ASGI can.
         "queen.exchange": exchange,
         "server": None,
         "exchange": exchange,

@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
             state is _WORKING
             or state is _DECODING
             or self.unread_since_s is not None
-            # `_go_on` is on its way with what came before these.
+            # `_go_on` is scheduled for the bytes before these.
             or (state is _IDLE and self._intake.ahead)
         ):
             self._keep(data)

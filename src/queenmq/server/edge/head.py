@@ -205,7 +205,7 @@ def _body_length(headers: list[tuple[bytes, bytes]], version: str, limits: HeadL
             shown = b", ".join(codings)[:60].decode("latin-1")
             raise Refused(501, f"Transfer-Encoding {shown!r} is not supported. Use 'chunked'.")
         return CHUNKED
-    # llhttp has refused a second Content-Length and whatever is not a number.
+    # llhttp has refused a second Content-Length and values that are not numbers.
     length = next((int(value) for name, value in headers if name == b"content-length"), 0)
     if length > limits.body_bytes_max:
         raise refuse_body(limits.body_bytes_max)

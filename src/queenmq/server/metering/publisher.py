@@ -38,7 +38,7 @@ class Publisher:
         return Health.FAILING if self._is_failing else Health.RUNNING
 
     def _tick(self) -> None:
-        # Before publishing: whatever breaks there, the next time comes.
+        # Schedule before publishing, so that an error there does not stop the next round.
         self._timer = asyncio.get_running_loop().call_later(_INTERVAL_S, self._tick)
         self._is_failing = True
         self._publish()

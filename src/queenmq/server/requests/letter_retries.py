@@ -1,4 +1,4 @@
-"""Retries dead letters, with what is encrypted bound to its new id."""
+"""Retries dead letters, and encrypts payloads again for their new ids."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from queenmq.storage.stores.dead_letters import (
 
 
 class LetterRetries:
-    """A payload is bound to its transaction id, and a letter whose message is still there needs
-    another one. So it is encrypted again before it is pushed.
+    """Retries dead letters.
+
+    A payload is bound to its transaction id, and a letter whose message still exists needs another
+    id. So the broker encrypts it again before it pushes it.
     """
 
     def __init__(self, store: DeadLetterStore, vault: Vault) -> None:

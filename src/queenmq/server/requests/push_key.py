@@ -16,7 +16,7 @@ HEADER = b"idempotency-key"
 
 
 def given_key(head: Head, in_body: str | None, *, length_max: int) -> str | None:
-    """Return the key of a request, which may stand in a header or in the body."""
+    """Return the key of a request, from a header or from the body."""
     header = head.get(HEADER)
     if header is None:
         return None if in_body is None else _check(in_body, length_max)
@@ -38,9 +38,9 @@ def _check(key: str, length_max: int) -> str:
 
 
 def request_key(key: str, body: bytes, owner: str | tuple[str, ...] | None) -> RequestKey:
-    """Return what a push with this key and body is remembered by.
+    """Return the key under which Queen remembers a push with this key and body.
 
-    Keys of two owners never meet, so no caller can use up another one's key.
+    Keys of two owners never collide, so no caller can use up another caller's key.
     """
     kind = b"push" if owner is None else b"push of " + msgspec.json.encode(owner)
     return RequestKey(_hashed(kind + b"\0" + key.encode()), _hashed(body))

@@ -20,9 +20,10 @@ def transaction_items(
 ) -> TransactionItems:
     """Return the parts of a transaction with its key.
 
-    Without a key of the caller's a transaction that acks is recognised by all it does: a message
-    that is delivered again has another lease. One that only pushes may be meant twice. Keys of two
-    owners never meet, so no caller can use up another one's key.
+    Without a key of the caller, Queen recognises a transaction with acks by everything it does,
+    because a message that is delivered again has another lease. A transaction that only pushes may
+    be intended twice. Keys of two owners never collide, so no caller can use up another caller's
+    key.
     """
     digest = _hash(
         b"body",

@@ -1,4 +1,4 @@
-"""Owns what a route is: its path, its request, its answers; and the OpenAPI document of all.
+"""Defines routes by path, request and answers, and builds the OpenAPI document.
 
-A route says this itself, in a decorator above its handler. Start with `spec.py`.
+A decorator above its handler declares a route. Start with `spec.py`.
 """

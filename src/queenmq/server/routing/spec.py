@@ -20,7 +20,7 @@ _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 @dataclass(frozen=True)
 class OneOf:
-    """A body that has one of several shapes, which no tag tells apart."""
+    """A body that has one of several shapes without a distinguishing tag."""
 
     shapes: tuple[type, ...]
 
@@ -44,12 +44,12 @@ class RouteSpec:
     needs_body: bool = True
     #: Parameters of the query string and their types; all may be left out.
     query: Mapping[str, Any] = field(default_factory=dict)
-    #: The type of the body by status; None where there is none.
+    #: The type of the body by status. None means no body.
     answers: Mapping[int, Any] = field(default_factory=dict)
     media: str = JSON
     #: Served by the edge on the engine, without a framework in between.
     is_hot: bool = False
-    #: Whether a request is for this route, where its path alone does not tell.
+    #: Decides whether a request is for this route if the path alone does not.
     when: Callable[[Scope], bool] | None = None
 
     @property

@@ -41,7 +41,7 @@ def find_files(settings: Settings) -> TlsFiles | None:
 
 
 def make_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context with TLS 1.2 or later. Errors name files and never what is in them."""
+    """Return a context with TLS 1.2 or later. Errors name files but never their content."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Each costs the server more than the client. OpenSSL before 3.0 allows it unless told.

@@ -1,8 +1,8 @@
 """One TLS connection: the protocol of the socket, and the transport of the edge's connection.
 
-The edge's connection is made before the handshake. So a handshake counts as a connection, and one
-that is slow is ended like a head that does not come. Answers that a client does not read stay in
-the socket's transport, which tells the connection of it as it does without TLS.
+The edge's connection is made before the handshake. So a handshake counts as a connection, and the
+edge ends a slow handshake like a slow head. Answers that a client does not read stay in the
+socket's transport, which notifies the connection as it does without TLS.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TlsLink(asyncio.Transport, asyncio.Protocol):
             self._flush()
         except ssl.SSLError as error:
             logger.debug("a TLS connection broke: %s", error, extra={"event": "tls_broke"})
-            # The client hears why, as far as TLS tells.
+            # Tell the client the reason, as far as TLS can.
             self._flush()
             self._end()
 
@@ -87,8 +87,8 @@ class TlsLink(asyncio.Transport, asyncio.Protocol):
         while not self._is_done:
             data = self._tls.read(_RECORD_BYTES)
             if not data:
-                # The client has said that it is done, which is how clients leave. It hears the
-                # same from us, and so knows that nobody else has cut the connection.
+                # The client has announced its end, as clients do. Answer the same way, so that it
+                # knows that no attacker has cut the connection.
                 self.close()
                 return
             self._connection.data_received(data)
@@ -111,7 +111,7 @@ class TlsLink(asyncio.Transport, asyncio.Protocol):
             self._socket.close()
 
     def _say_goodbye(self) -> None:
-        """Tell the client that nothing follows, so that it knows that nothing is missing."""
+        """Announce the end to the client, so that it knows that nothing is missing."""
         if self._is_open and not self._is_done:
             try:
                 self._tls.unwrap()

@@ -98,7 +98,7 @@ class Spans:
         span.end(end_time=int(max(start_ms, end_ms) * 1e6))
 
     def close(self) -> None:
-        """Send what has gathered, within a bound, and no more."""
+        """Send the collected spans within a time limit, then stop."""
         self._provider.shutdown()
 
 

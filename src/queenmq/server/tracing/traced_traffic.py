@@ -1,7 +1,8 @@
 """Counts traffic and makes a span of each step of a message: stored, delivered, acked.
 
 The steps of one message are in the trace of its push, which the message carries as its trace id
-through the database. An ack names no trace, so the process remembers that of what it delivered.
+through the database. An ack names no trace, so the process remembers the traces of delivered
+messages.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Builds everything that one broker process runs, and nothing else.
 
-Start with `broker.py`, the composition root. `hearing.py` says who hears which news, `lifecycle.py`
-what runs in the background.
+Start with `broker.py`, the composition root. `hearing.py` lists the subscribers of news,
+`lifecycle.py` the background services.
 """

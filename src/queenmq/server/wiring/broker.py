@@ -104,7 +104,7 @@ class Broker:
         await self._popping.pop.drain()
 
     async def stop(self) -> None:
-        """Finish what is in flight, within a bound, and disconnect."""
+        """Finish work in flight within a time limit, and disconnect."""
         try:
             async with asyncio.timeout(self._ground.settings.shutdown_timeout_ms / 1000):
                 await self._pushing.push.drain()

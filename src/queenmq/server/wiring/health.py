@@ -23,7 +23,7 @@ def make_health(
     *,
     report_services: Callable[[], Sequence[ServiceStatus]],
 ) -> HealthRoutes:
-    """Return the routes, which ask anew each time."""
+    """Return the routes, which collect fresh facts each time."""
     database, spool, drain = ground.database, pushing.spool, pushing.drain
     is_down, spool_stats = ground.membership.is_down, pushing.spool_files.stats
 
@@ -65,7 +65,7 @@ def _reason_of(error: Exception | None) -> str:
 
 def _spool_trouble(spool: PushSpool, stats: SpoolStats) -> str | None:
     """Say why no push is kept on disk, or None while pushes are."""
-    # In an outage and in maintenance pushes are kept behind what is stuck, see PushSpool.take.
+    # In an outage and in maintenance, pushes go behind stuck ones. See PushSpool.take.
     if stats.is_stuck and not spool.is_blocked:
         return "fault"
     if spool.keep_error is None:

@@ -1,4 +1,4 @@
-"""Declares who hears which news of a broker, and in which order."""
+"""Declares the subscribers of each kind of news, in order."""
 
 from __future__ import annotations
 

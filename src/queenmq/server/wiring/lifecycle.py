@@ -56,7 +56,7 @@ def declare_services(
     )
     always: list[Service] = [
         ground.database,
-        # Opens the spool, and starts what has joined if the database is there.
+        # Opens the spool, and starts the services that need the database once it answers.
         joining,
         pushing.drain,
         load,

@@ -15,7 +15,7 @@ _RESERVE = 4
 
 
 class Paces:
-    """The paces of a broker. They share its connections and what is measured.
+    """The paces of a broker. They share its connections and measurements.
 
     Measurements begin when calls ask for them, so a start has nothing to begin.
     """
@@ -59,7 +59,7 @@ class Paces:
         self._is_started = True
 
     async def stop(self) -> None:
-        """Give up a measurement under way."""
+        """Cancel a running measurement."""
         self._is_started = False
         await self._round_trips.stop()
 

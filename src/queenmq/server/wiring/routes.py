@@ -1,4 +1,4 @@
-"""Builds the objects whose methods are routes, from what the broker is made of."""
+"""Builds the objects whose methods are routes, from the parts of a broker."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def make_routes(
     built: Built,
     hooks: Hooks,
 ) -> list[object]:
-    """Build the routes of one broker; the last of them describes all."""
+    """Build the routes of one broker. The last route describes all others."""
     reachable, traffic = access.reachable, services.traffic
     routes: list[object] = [
         built.push,

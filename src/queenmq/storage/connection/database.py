@@ -122,7 +122,7 @@ class Database:
         return ConnectionPool(self._connect, _clean, size=self._settings.db_pool_size)
 
     async def _connect(self) -> ServerConnection:
-        # Those who waited for their turn need not find out one by one.
+        # Fail the waiting calls at once, so that they need not find out one by one.
         self._must_be_up()
         settings = self._settings
         number = next(self._numbers)
@@ -188,7 +188,7 @@ class Database:
     def cut_off(self) -> None:
         """End the calls in flight, because the database is down and their callers need not wait.
 
-        Idle connections go, too: they may lead to a server that is not the primary any more.
+        Idle connections end too, because they may lead to a server that is no longer the primary.
         """
         self.connector.drop_all()
 
@@ -225,7 +225,7 @@ class Database:
         except errors.StorageUnavailable as error:
             self.failures[priority] = (now_ms(), error)
             if error.reason == READ_ONLY:
-                # What was the primary is none any more, on all of its connections.
+                # The server is no longer the primary, on all of its connections.
                 self.connector.drop_all()
             if error.is_suspicious:
                 self.watch.suspect()

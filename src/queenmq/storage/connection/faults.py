@@ -68,7 +68,7 @@ _MISTAKES = {"28P01", "28000", "3D000", "42501"}
 
 
 def fault_of(code: str) -> Fault:
-    """Return the fault that a SQLSTATE stands for."""
+    """Return the fault that a SQLSTATE means."""
     return _BY_CODE.get(code, _FAILED)
 
 

@@ -109,7 +109,7 @@ class OutageWatch(LoopService):
             return error
         except Exception as error:
             self._is_failing = True
-            # Whatever it is, an end of the probes would leave the database down for ever.
+            # Survive any error: if the probes ended, the database would stay down forever.
             logger.exception(
                 "A probe of the database failed unexpectedly.", extra={"event": "probe_broke"}
             )

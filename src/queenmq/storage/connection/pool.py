@@ -24,7 +24,7 @@ from queenmq.storage.connection.faults import NO_SLOT
 
 #: Waiting this long is worth one level.
 _LEVEL_MS = 1_000
-#: The rank of those who go before all calls.
+#: The rank before all calls.
 _FIRST = float("-inf")
 #: A server gets this long to confirm that it has given a call up. Then the connection goes.
 _MEND_S = 2.0
@@ -194,7 +194,7 @@ class ConnectionPool(Generic[C]):
             raise
         self._open.add(connection)
         if self._heap and self.in_use < self.size:
-            # There is room again for those who had to give up their slot.
+            # There is room again for slots that were given up.
             self.in_use += 1
             self._hand_on(None)
         return connection

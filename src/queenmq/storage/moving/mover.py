@@ -98,7 +98,7 @@ async def move(source_url: str, target_url: str, tell: Tell) -> list[Compared]:
 
 
 async def compare(source_url: str, target_url: str) -> list[Compared]:
-    """Compare every table of two databases, each side in one snapshot of its own."""
+    """Compare every table of two databases, each side in one snapshot."""
     async with (
         open_connection(source_url, timeout_ms=_CONNECT_MS) as source,
         open_connection(target_url, timeout_ms=_CONNECT_MS) as target,

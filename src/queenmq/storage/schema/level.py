@@ -50,12 +50,12 @@ FIRST = SchemaState(level=1, oldest_level=1, release="0.1.0")
 def plan_start(found: SchemaState | None, *, release: str, level: int = LEVEL) -> Plan | None:
     """Return the changes of a start, or None to run on a newer schema without changes.
 
-    Raises MigrationError when the brokers of this level may not use the database any more.
+    Raises MigrationError if brokers of this level may no longer use the database.
     """
     if found is None:
         return Plan(False, level, SchemaState(level, level, release))
     if found.level < level:
-        # Brokers of two levels below may not run any more, so what was kept for them can go.
+        # Brokers two levels below may no longer run, so functions kept for them can go.
         return Plan(True, level - 1, SchemaState(level, level - 1, release))
     if found.level == level:
         return Plan(False, level if found.is_finished else level - 1, found)

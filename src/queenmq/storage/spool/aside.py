@@ -104,7 +104,7 @@ class Aside:
         return self._log.numbers()
 
     def entries(self) -> Iterator[AsideEntry]:
-        """Read back what was set aside and can be read."""
+        """Return the readable records that were set aside."""
         for number in self._log.numbers():
             for _, entry in self.entries_of(number):
                 yield entry
@@ -159,7 +159,7 @@ class Aside:
             return self._log.append(frame, end=error.end)
 
     def _unreadable_rest(self, number: int) -> bytes:
-        """Return what is behind the last entry that can be read."""
+        """Return the bytes after the last readable entry."""
         start = 0
         with contextlib.suppress(Unreadable, FileNotFoundError):
             for _, end in self._log.records(number, start=0, stop=self._log.size(number)):

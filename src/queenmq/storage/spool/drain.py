@@ -27,8 +27,9 @@ class Drain:
         """Become the process that drains, unless another one is; until released, or death."""
         if not self._is_leading and self._files.drain_lock.try_exclusive():
             self._is_leading = True
-            # A leader that died may have left it closing, and pushes would wait for ever. What
-            # it was stuck at is still in front, so that stays until a record gets through.
+            # A dead leader may have left the spool closing, and pushes would wait forever. The
+            # record at which it was stuck is still in front, so the stuck state stays until a
+            # record gets through.
             if self._files.state.phase is Phase.CLOSING:
                 self.set_phase(Phase.OPEN)
         return self._is_leading
@@ -80,7 +81,7 @@ class Drain:
                 state.store(replace(state.load(), phase=phase))
 
     def _free(self, cursor: Place) -> None:
-        """Delete what is drained, and with the last of it hold back room for the next time."""
+        """Delete drained segments. After the last one, reserve room for the next drain."""
         self._files.segments.remove_before(cursor.segment)
         if not cursor.offset:
             self._files.refill_reserve()

@@ -99,7 +99,7 @@ class SpoolFiles:
             self.state.store(_with_aside(state, end, size))
 
     def list_aside(self, *, limit: int, offset: int) -> list[tuple[Place, AsideEntry]]:
-        """Return a page of what was set aside, oldest first, each with its place."""
+        """Return a page of records set aside, oldest first, each with its place."""
         found = itertools.chain.from_iterable(map(self.aside.entries_of, self.aside.numbers()))
         return list(itertools.islice(found, offset, offset + limit))
 

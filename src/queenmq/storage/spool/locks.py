@@ -52,7 +52,7 @@ class FileLock:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the file, and so of the lock."""
+        """Close the file, which releases the lock."""
         os.close(self._descriptor)
 
     def _try(self, mode: int) -> bool:

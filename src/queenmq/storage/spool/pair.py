@@ -118,14 +118,14 @@ class SpoolPair:
         await self._source.set_aside(body, reason)
 
     async def list_aside(self, *, limit: int, offset: int) -> list[tuple[Place, AsideEntry]]:
-        """Return a page of what was set aside, oldest first in each directory."""
+        """Return a page of records set aside, oldest first in each directory."""
         found: list[tuple[Place, AsideEntry]] = []
         for spool in self._spools():
             found += await spool.list_aside(limit=limit + offset, offset=0)
         return found[offset : offset + limit]
 
     async def retry_aside(self, is_usable: Callable[[bytes], bool]) -> Retried:
-        """Put what was set aside and can be used behind everything else. Raises Conflict."""
+        """Put usable records that were set aside behind everything else. Raises Conflict."""
         retried = unreadable = 0
         for spool in self._spools():
             one = await spool.retry_aside(is_usable)

@@ -167,12 +167,12 @@ class SpoolJournal:
     # For operators.
 
     async def list_aside(self, *, limit: int, offset: int) -> list[AsidePush]:
-        """Return a page of what was set aside, oldest first."""
+        """Return a page of records set aside, oldest first."""
         found = await self._spool.list_aside(limit=limit, offset=offset)
         return [_describe(place, entry) for place, entry in found]
 
     async def retry_aside(self) -> Retried:
-        """Keep what was set aside once more, behind everything else."""
+        """Append records that were set aside to the spool again."""
         return await self._spool.retry_aside(lambda body: _decode(body) is not None)
 
 

@@ -1,7 +1,7 @@
-"""Room on disk that is held back for draining: a full disk must not keep a spool from emptying.
+"""Reserves disk space for draining, so that a spool can empty on a full disk.
 
-The cursor and the shared state lie in blocks of their own and are overwritten in place, which takes
-no room. What a drain sets aside does take some, and is given this file's blocks.
+The cursor and the shared state have their own blocks and are overwritten in place, which takes no
+space. Records that a drain sets aside need space, and get this file's blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 def is_no_room(error: BaseException | None) -> bool:
-    """Tell a full disk, or a used-up quota, from a broken one."""
+    """Return whether an error means a full disk or quota, not a broken disk."""
     return isinstance(error, OSError) and error.errno in _NO_ROOM
 
 

@@ -80,7 +80,7 @@ class SegmentLog:
                 self.path(old).unlink(missing_ok=True)
 
     def cut(self, place: Place) -> None:
-        """Take away what is behind a place in its segment, durably."""
+        """Truncate a segment after a place, durably."""
         descriptor = open_private(self.path(place.segment), os.O_RDWR)
         try:
             if os.fstat(descriptor).st_size > place.offset:

@@ -71,7 +71,7 @@ class Spool:
         """Write all appended records, then release files and locks. Closing twice is fine."""
         if self._is_open:
             self._is_open = False
-            # Goes on when the caller is cancelled, or the locks would be held for ever.
+            # Continues when the caller is cancelled. Otherwise the locks would be held forever.
             await asyncio.shield(asyncio.create_task(self._close()))
 
     async def _close(self) -> None:
@@ -196,13 +196,13 @@ class Spool:
     # What was set aside.
 
     async def list_aside(self, *, limit: int, offset: int) -> list[tuple[Place, AsideEntry]]:
-        """Return a page of what was set aside, oldest first, each with its place."""
+        """Return a page of records set aside, oldest first, each with its place."""
         return await self._in_drain_thread(
             partial(self._files.list_aside, limit=limit, offset=offset)
         )
 
     async def retry_aside(self, is_usable: Callable[[bytes], bool]) -> Retried:
-        """Put what was set aside and can be used behind everything else. Raises Conflict."""
+        """Put usable records that were set aside behind everything else. Raises Conflict."""
         retry = AsideRetry(self._files, is_usable)
         retried = unreadable = 0
         with retry.retry_alone():

@@ -43,8 +43,8 @@ from queenmq.storage.stores.outcomes import decode_holds, decode_items, decode_p
 
 F = TypeVar("F", Resolved, Page)
 
-#: A look-up begins no further place after this part of its time, so that what it has found is not
-#: lost to the end of it.
+#: A look-up starts no further search after this part of its time, so that it can return what it has
+#: found.
 _BEGIN_SHARE = 2
 
 
@@ -332,7 +332,7 @@ class PostgresMessageStore:
         return TransactionOutcome(PushOutcome(refs, *pushed), is_dlq, freed, is_repeat)
 
     async def notify(self, channel: str, payload: str) -> None:
-        """Tell all listeners of the channel."""
+        """Notify all listeners of the channel."""
         await self._database.fetch(
             self._sql["notify"], channel, payload, priority=OperationType.SYSTEM_EVENT
         )
@@ -404,7 +404,7 @@ def _id_digits(number: int | None) -> str:
 
 def _push_columns(items: PushItems, refs: Sequence[PartitionRef]) -> list[Any]:
     """Return the arguments that push_messages and commit_transaction share."""
-    # By the refs themselves: there are few, and the hash of a UUID is dear by the item.
+    # By the refs themselves: there are few, and hashing a UUID per item is expensive.
     distinct = dict.fromkeys(refs)
     partition_ids = sorted({ref.partition_id for ref in distinct})
     places = {partition_id: place for place, partition_id in enumerate(partition_ids, 1)}

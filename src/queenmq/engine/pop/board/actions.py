@@ -39,7 +39,7 @@ class Fetch(NamedTuple):
 
 
 class HandBack(NamedTuple):
-    """End leases that no pop waits for any more. Ends in `handed_back` on success."""
+    """End leases that no pop waits for. Ends in `handed_back` on success."""
 
     pool: Pool
     grants: Sequence[PopGrant]

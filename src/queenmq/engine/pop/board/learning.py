@@ -23,7 +23,7 @@ _WAITS = {
 }
 #: Outcomes of a candidate that gave messages.
 _HAD = (PopOutcome.GRANTED, PopOutcome.LEASED)
-#: Outcomes of a candidate that may have messages all the same.
+#: Outcomes of a candidate that may still have messages.
 _UNTRIED = (PopOutcome.AGAIN, PopOutcome.SPARE)
 _NONE = PopOutcome.NONE
 

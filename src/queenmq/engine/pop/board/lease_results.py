@@ -116,8 +116,7 @@ class LeaseResults:
         self, intention: Intention, pool: Pool, error: QueenError, now_ms: float
     ) -> list[Action]:
         """Retry once alone. Then a long poll waits, because the database may recover."""
-        # The partitions to try are in no list any more. Answer no pop empty before a
-        # look-up.
+        # The failed partitions have left all lists. Answer no pop empty before a look-up.
         pool.doubt()
         pool.require_look_up(self._state.tick)
         self._state.dirty[pool] = None
@@ -137,7 +136,7 @@ class LeaseResults:
             pool.add(intention)
         return []
 
-    # Large batches are read in calls of their own.
+    # Separate calls read large batches.
 
     def fetched(self, fetch: Fetch, read: list[PopGrant], now_ms: float) -> list[Action]:
         """Handle a large batch. Leases whose messages were deleted meanwhile are empty."""

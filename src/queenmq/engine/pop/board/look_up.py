@@ -23,10 +23,10 @@ from queenmq.engine.requests import News, OnwardAsk, PartitionKey, ResolveAsk
 
 #: Pools polled at this interval or slower get the cheaper question first ...
 _QUIET_MS = 500
-#: ... but not for ever, because a look-up also advances the horizon.
+#: ... but not forever, because a look-up also advances the horizon.
 _MISSES_MAX = 8
-#: A look-up that took too long is given this many times as long. So much, because what the tries
-#: before took is lost: a queue of millions of partitions takes seconds to search.
+#: A look-up that took too long gets this many times as long. The factor is large, because the time
+#: of earlier tries is lost: a queue of millions of partitions takes seconds to search.
 PATIENCE = 16
 #: A search of the whole scope in spite of a horizon, in case anything was changed behind our back.
 _FULL_EVERY_MS = 120_000
@@ -128,7 +128,7 @@ class LookUp:
         return began
 
     def end(self, now_ms: float) -> None:
-        """Let the pops wait again for the result."""
+        """Make the pops wait again for the result."""
         for intention in self._began:
             if intention.state is PopState.RESOLVING:
                 intention.move(PopEvent.LOOKED_UP, now_ms)

@@ -1,8 +1,9 @@
-"""Which pools are looked up next, and what a look-up changes on the board. Pure: no I/O.
+"""Chooses the pools of the next look-up, and applies its result to the board. Pure: no I/O.
 
-Look-ups keep a distance, so that pops which come again and again cost a bounded number of queries.
-A pop that may not wait waits for the next one: only a look-up that began after it came tells it
-that there is nothing. News does not wait for the distance, because what it announces is there.
+Look-ups keep a minimum interval, so that repeated pops cost a bounded number of queries. Even a pop
+with `wait=false` waits for the next one, because only a look-up that began after the pop arrived
+can show that there is nothing. A look-up for news does not wait for the interval, because there is
+something to find.
 
 A look-up that takes too long is cancelled. Its pops go on waiting, and its pools are looked up
 again later, in smaller groups and with more time each: a place that is slow to search holds up few

@@ -84,6 +84,6 @@ class PollSchedule:
 
 
 def _on_grid(at_ms: float, width_ms: float, now_ms: float) -> float:
-    """Return the last point of the grid up to this time; the next one when that is over."""
+    """Return the last point of the grid up to this time, or the next if that is over."""
     point = math.floor(at_ms / width_ms) * width_ms
     return point if point > now_ms else point + width_ms

@@ -45,7 +45,7 @@ class Held(NamedTuple):
 
 
 class Pool:
-    """The waiting pops of one (scope, consumer group) and what is known of its partitions."""
+    """The waiting pops of one scope and group, and the known state of its partitions."""
 
     __slots__ = (
         "_is_in_order",
@@ -83,9 +83,9 @@ class Pool:
         self.consumer_group = consumer_group
         self.ready: dict[UUID, None] = {}
         self.held: dict[UUID, Held] = {}
-        #: Where the next look-up may start; None: it has to search the whole scope.
+        #: Where the next look-up may start. None if it must search the whole scope.
         self.horizon: str | None = None
-        #: The partition after which the next page of the queue begins; None: no page is pending.
+        #: The partition after which the next page of the queue begins. None if no page is pending.
         self.after: UUID | None = None
         #: Searches that found more than they may return, since a pop last got something.
         self.cuts = 0
@@ -171,7 +171,7 @@ class Pool:
         newest_first = reversed(self._waiting.values())
         return list(takewhile(lambda one: one.tick >= self.resolved_tick, newest_first))
 
-    # What is known of the partitions.
+    # The known state of partitions.
 
     def mark_ready(self, partition_id: UUID) -> None:
         """Mark the partition as worth a try. One that is already ready keeps its place."""

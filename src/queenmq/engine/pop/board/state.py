@@ -41,10 +41,10 @@ class BoardState:
         self._pools_wanted = 0
         #: Pools with news: a waiter or a partition was added, or a call for them has ended.
         self.dirty: dict[Pool, None] = {}
-        #: Pools that need a look-up, and those that need one of their own.
+        #: Pools that need a look-up, and pools that need a separate one.
         self.dry = Wanted()
         self.dry_alone: list[Pool] = []
-        #: Those whose look-ups have taken too long: they are looked up apart.
+        #: Pools whose look-ups took too long. They have separate look-ups.
         self.dry_slow = Wanted()
         #: Pools of which a due time has become known.
         self.due: dict[Pool, None] = {}
@@ -63,7 +63,7 @@ class BoardState:
         return self.is_paused or consumer_group in self.paused_groups
 
     def drop_paused(self) -> None:
-        """Forget the news of paused groups; a group that goes on is looked up anew."""
+        """Forget the news of paused groups. A resumed group gets a new look-up."""
         for pools in (self.dirty, self.dry, self.dry_slow):
             for pool in [one for one in pools if one.consumer_group in self.paused_groups]:
                 del pools[pool]
@@ -106,9 +106,7 @@ class BoardState:
         self.schedule.reset(pool)
 
     def want_look_up(self, pool: Pool) -> None:
-        """Have the pool looked up: at once if it is urgent, and after a delay if that was too
-        slow.
-        """
+        """Request a look-up of the pool: at once if urgent, after a delay if the last was slow."""
         if not pool.is_backing_off:
             (self.dry_slow if pool.slowness else self.dry).want(pool)
 
@@ -126,8 +124,6 @@ class BoardState:
         self.due[pool] = None
 
     def doubt(self) -> None:
-        """Note that the database was away and may be another one now: no horizon counts any
-        more.
-        """
+        """Drop all horizons: the database was away and may be another one now."""
         for pool in self.pools:
             pool.doubt()

@@ -48,7 +48,7 @@ class Turns:
         return actions
 
     def plan(self, now_ms: float) -> Plan:
-        """Plan for the pools with news, and mark what goes into the call."""
+        """Plan for the pools with news, and mark the partitions of the call."""
         plan = decide(self._state.dirty, self._state.claiming, room=self._room)
         self._state.dirty = dict.fromkeys(plan.cut_off)
         fresh: set[tuple[UUID, str]] = set()

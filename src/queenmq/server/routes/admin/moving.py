@@ -31,7 +31,7 @@ _HOME = "/api/v1/migration/"
 _STATE = "migration"
 _SAVE_S = 1.0
 _SAVE_TRIES = 60
-#: A copy that has said nothing for so long is not running any more.
+#: A copy without a sign of life for this long has stopped.
 _SILENT = timedelta(seconds=60)
 #: Stands for a password that was not given. Without one the driver would take the broker's own from
 #: PGPASSWORD or ~/.pgpass, and hand it to whatever server the caller names.
@@ -117,7 +117,7 @@ class MigrationRoutes:
         except QueenError as error:
             ended = _with(told, status="failed", error=str(error))
         except Exception as error:
-            # Log a bug, and do not leave a copy that seems to run for ever.
+            # Log a bug, and do not leave a copy that seems to run forever.
             logger.exception("moving the database failed", extra={"event": "move_broke"})
             ended = _with(told, status="failed", error=f"it failed: {type(error).__name__}")
         finally:
@@ -127,7 +127,7 @@ class MigrationRoutes:
     async def _save_often(self, read: Any) -> None:
         while True:
             await asyncio.sleep(_SAVE_S)
-            # A broker whose calls wait for the copy may take its database for lost meanwhile.
+            # A broker whose calls wait for the copy may believe that its database is lost.
             with contextlib.suppress(QueenError):
                 await self._save(read())
 
@@ -185,7 +185,7 @@ def _url_of(target: wire.MigrationTarget) -> str:
 
 
 def _name_of(host: str) -> str:
-    """Return a host as URLs have it. Raises InvalidRequest for what would be more than a host."""
+    """Return a host as in URLs. Raise InvalidRequest if it is more than a host."""
     if host.startswith("/") and "," not in host:
         return ""
     if _NAME.fullmatch(host):

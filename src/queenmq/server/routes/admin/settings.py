@@ -17,7 +17,7 @@ from queenmq.server.answers.responses import json_answer
 from queenmq.server.routing.spec import route
 from queenmq.settings import SECRETS, Origin, Settings
 
-#: Values that are never sent, whatever they are. Of URLs the part without secrets is.
+#: Values that are never sent. URLs are sent without their secrets.
 _HIDDEN = SECRETS - {"database_url", "jwt_jwks_url"}
 #: A field up to its comment, which may stand some lines below.
 _FIELD = re.compile(r"^    (\w+): .*?#\s*(.+?)$", re.MULTILINE | re.DOTALL)
@@ -43,7 +43,7 @@ class SettingRoutes:
 
 
 def shown(name: str, value: Any) -> tuple[Any, bool]:
-    """Return what may be seen of a value, and whether anything is held back."""
+    """Return the visible part of a value, and whether anything is hidden."""
     if not isinstance(value, str):
         return value, False
     if name in _HIDDEN or "-----" in value:

@@ -80,7 +80,7 @@ class AckRoute:
         is_hot=True,
     )
     def batch(self, exchange: Exchange) -> None:
-        """Ack many messages of one group, and pop what comes after them if that is asked."""
+        """Ack many messages of one group. Pop the next ones if the request asks for it."""
         self._load.admit(_ACK_BATCH)
         try:
             request = wire.decode(exchange.body, wire.AckBatchRequest)

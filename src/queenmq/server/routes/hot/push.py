@@ -96,7 +96,7 @@ def push_answers(
 ) -> list[wire.PushAnswer]:
     """Return one element per item, in item order.
 
-    `wait_s` tells how long a place in line may take.
+    `wait_s` is the estimated wait of a queued push.
     """
     if items.trace_ids is None and outcome.outcomes.count(_STORED) == len(outcome.outcomes):
         # All stored, as nearly always.
@@ -219,7 +219,7 @@ class PushRoute:
         self._push(exchange, needs_key=True)
 
     def _push(self, exchange: Exchange, *, needs_key: bool) -> None:
-        # Before decoding: what is refused shall cost little.
+        # Before decoding, so that a refused request costs little.
         decision = self._load.admit(_PUSH)
         try:
             request = wire.decode(exchange.body, wire.PushRequest)

@@ -80,7 +80,7 @@ class TransactionRoutes:
     async def _run_within(
         self, exchange: Exchange, plan: Plan, leases: list[UUID], key: str | None
     ) -> None:
-        """Run what a caller asks for that is limited to queues: all others do not exist for it."""
+        """Run the transaction of a caller limited to queues. Other queues do not exist for it."""
         plan.acks = await self._reachable.hide_acks(exchange.identity, plan.acks)
         leases = await self._reachable.hide_leases(exchange.identity, leases)
         self._run(exchange, plan, leases, key)

@@ -48,7 +48,7 @@ class _Look(NamedTuple):
 
 
 class TroubleRoutes:
-    """`broker` tells what needs no query, `queue_broker` what this process knows of a queue."""
+    """Shows troubles. `broker` has facts without a query, `queue_broker` facts about a queue."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class TroubleRoutes:
 
     @route("GET", "/api/v1/why", wire.OverallDiagnosis)
     async def show(self, request: Request) -> Response:
-        """Say what is wrong now on all queues, each with its reason and what to do."""
+        """Return current problems on all queues, each with its reason and a remedy."""
         async with self._lock:
             if self._last is None or self._last.good_until_ms <= now_ms():
                 self._last = await self._look()

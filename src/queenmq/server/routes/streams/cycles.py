@@ -72,7 +72,7 @@ class CycleRoutes:
     async def _find_missing(
         self, identity: Identity, query_id: UUID, partition_id: UUID
     ) -> str | None:
-        """Say of an id out of the caller's reach what is said of one that does not exist."""
+        """Return the error of an unknown id if an id is out of the caller's reach."""
         if not await self._reachable.has_stream(identity, query_id):
             return _unknown_query(query_id)
         if not await self._reachable.has_partition(identity, partition_id):

@@ -14,7 +14,7 @@ _ENTRIES_MAX = 50_000
 
 
 class OwnerStore:
-    """Remembers partitions, because an id belongs to one queue for ever."""
+    """Remembers partitions, because an id always belongs to the same queue."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

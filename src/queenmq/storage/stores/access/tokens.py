@@ -88,7 +88,7 @@ class TokenStore:
         return rows[0][0] if rows else None
 
     async def sweep_tokens(self, *, older_than_s: int, limit: int) -> int:
-        """Remove sessions that are over and tokens that ended long ago; rows."""
+        """Remove ended sessions and tokens that ended long ago. Return the number of rows."""
         removed: int = await self._database.fetch_value(
             self._sql["sweep_tokens"], older_than_s, limit, priority=OperationType.BACKGROUND
         )

@@ -11,7 +11,7 @@ from queenmq.storage.sql_files import load_queries
 
 #: A message that is due for longer than this is late.
 _LATE_S = 60.0
-#: More than any answer has: a caller that is limited to some queues gets those of its own.
+#: More than any answer has, because a limited caller gets only its own queues.
 _GROUPS_MAX = 1_000
 #: Dead letters count as news for this long; more than so many of a queue are not counted.
 _NEWS_S = 3_600.0
