@@ -1,8 +1,8 @@
--- What the analytics job reads beside messages, and where its results go. Every reading statement is a part of
--- bounded size; {{names}} are filled in by sql_text.py, $1 and $2 are JSON texts.
+-- The statements of the analytics job, besides reading messages. Every reading statement covers a part of bounded
+-- size. sql_text.py fills in {{names}}. $1 and $2 are JSON texts.
 
 -- name: chosen
--- The queues, whether they keep a history, and how many partitions they have.
+-- Return the queues, whether they keep a history, and how many partitions they have.
 SELECT q.id::text AS id, q.name AS name, q.ack_history AS keeps_history,
        (SELECT count(*) FROM queen.partition_lookup l WHERE l.queue_id = q.id) AS partitions
 FROM queen.queues q
@@ -10,7 +10,7 @@ WHERE q.id = ANY ('{{queues}}'::uuid[])
 ORDER BY q.name
 
 -- name: history_parts
--- The history of a queue from a time on, cut at times into parts that cover so many messages.
+-- Cut the history of a queue from a time on into parts that cover this many messages.
 SELECT n.queue_id::text AS queue_id, min(n.passed_at) AS first
 FROM (
     SELECT h.queue_id, h.passed_at,
@@ -33,7 +33,7 @@ WHERE h.queue_id = '{{queue}}'::uuid AND h.xid < '{{xid}}'::xid8
   AND h.passed_at >= '{{start}}'::timestamptz AND h.passed_at < '{{end}}'::timestamptz AND {{partitions}}
 
 -- name: last_steps
--- Where each group stood by its last step before the range. A seek back leaves no step.
+-- Return the position of each group by its last step before the range. A seek back leaves no step.
 SELECT DISTINCT ON (h.partition_id, h.consumer_group) q.name AS queue, h.partition_id::text AS partition_id,
        h.consumer_group AS consumer_group, h.last_seq AS reached
 FROM queen.ack_history h
@@ -42,7 +42,7 @@ WHERE h.queue_id = '{{queue}}'::uuid AND h.passed_at < '{{start}}'::timestamptz 
 ORDER BY h.partition_id, h.consumer_group, h.passed_at DESC, h.id DESC
 
 -- name: latencies
--- How long each message took from its push to its ack. Those that were removed since are not measured.
+-- Return the time of each message from its push to its ack. Messages that were removed since are not measured.
 SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id,
        h.consumer_group AS consumer_group, h.passed_at AS passed_at,
        (extract(epoch FROM h.passed_at - m.created_at) * 1000)::double precision AS latency_ms
@@ -54,7 +54,7 @@ WHERE h.queue_id = '{{queue}}'::uuid AND h.xid < '{{xid}}'::xid8 AND h.cause IN 
   AND h.passed_at >= '{{start}}'::timestamptz AND h.passed_at < '{{end}}'::timestamptz AND {{partitions}}
 
 -- name: heads
--- Where each partition stood when the range began, and stands now.
+-- Return the last number of each partition when the range began, and now.
 SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id, h.first_seq AS first_seq,
        h.last_seq AS last_seq,
        CASE WHEN h.last_message_created_at < '{{start}}'::timestamptz THEN h.last_seq
@@ -65,7 +65,8 @@ JOIN queen.queues q ON q.id = h.queue_id
 WHERE h.queue_id = '{{queue}}'::uuid AND {{partitions}} AND {{part}}
 
 -- name: cursors
--- Where a group has none but a start, the start. Elsewhere it has everything before it.
+-- Return the cursor of a group, or its start if it has no cursor. With neither, all messages still wait for the
+-- group.
 SELECT q.name AS queue, h.partition_id::text AS partition_id, h.consumer_group AS consumer_group,
        h.cursor_seq AS cursor_seq
 FROM queen.partition_consumers h

@@ -1,4 +1,4 @@
--- What the archive job asks of the database. $1 is a JSON text; {{names}} are filled in by sql_text.py.
+-- The statements of the archive job. $1 is a JSON text. sql_text.py fills in {{names}}.
 
 -- name: settle_in
 SELECT set_config('application_name', 'queen archive', false),
@@ -6,11 +6,11 @@ SELECT set_config('application_name', 'queen archive', false),
                                        ELSE current_setting('lock_timeout') END, false)
 
 -- name: lock
--- One writer per lake. The lock is the session's, outside of any transaction: it holds no snapshot.
+-- Allow one writer per lake. The session holds the lock outside any transaction, so it holds no snapshot.
 SELECT pg_try_advisory_lock(hashtextextended('queen archive ' || ($1::json->>'lake'), 0)) AS is_ours
 
 -- name: is_locked
--- Whether it still is: a connection that was replaced on the way has lost it.
+-- Return whether the session still holds the lock. A connection that was replaced meanwhile has lost it.
 SELECT EXISTS (
     SELECT FROM pg_locks k
     CROSS JOIN (SELECT hashtextextended('queen archive ' || ($1::json->>'lake'), 0) AS key) w
@@ -20,7 +20,7 @@ SELECT EXISTS (
 ) AS is_ours
 
 -- name: waiting
--- For each queue the first transaction from its position on, below the horizon, that has messages.
+-- Return, for each queue, the first transaction with messages from its position on, below the horizon.
 SELECT u.id::text AS id, w.xid::text AS first
 FROM json_to_recordset($1::json->'queues') AS u (id uuid, xid xid8)
 CROSS JOIN LATERAL (
@@ -30,14 +30,15 @@ CROSS JOIN LATERAL (
 ) w
 
 -- name: positions
--- How far the lake was verified.
+-- Return how far the lake is verified.
 SELECT a.queue_id::text AS id, a.xid::text AS xid
 FROM queen.archive_positions a
 WHERE a.lake = ($1::json->>'lake')::uuid
   AND a.queue_id IN (SELECT json_array_elements_text($1::json->'queues')::uuid)
 
 -- name: advance
--- Queue rows first, in the order of everybody: one that is being deleted is waited for, and then is not there.
+-- Lock queue rows first, in the common order. If another session deletes a queue, wait for it. The queue is then
+-- missing.
 WITH locked AS MATERIALIZED (
     SELECT q.id FROM queen.queues q
     WHERE q.id IN (SELECT json_array_elements_text($1::json->'queues')::uuid)
@@ -58,7 +59,7 @@ SELECT queen.mark_archived(
     ($1::json->>'before')::xid8, ($1::json->>'takes')::boolean) AS moved
 
 -- name: partitions
--- The partitions of a queue, page by page.
+-- Return the partitions of a queue, page by page.
 SELECT p.id::text AS id
 FROM queen.partitions p
 WHERE p.queue_id = ($1::json->>'queue')::uuid AND p.id > ($1::json->>'after')::uuid
@@ -66,14 +67,15 @@ ORDER BY p.id
 LIMIT 5000
 
 -- name: belonging
--- Those of these partitions that belong to these queues: a queue that was deleted had others of the same names.
+-- Return those of the partitions that belong to these queues. A deleted queue had other partitions with the same
+-- names.
 SELECT p.id::text AS id
 FROM queen.partitions p
 WHERE p.id IN (SELECT json_array_elements_text($1::json->'partitions')::uuid)
   AND p.queue_id IN (SELECT json_array_elements_text($1::json->'queues')::uuid)
 
 -- name: checksums
--- Count and checksum of live messages per partition, by the rule of lake/checksum.py.
+-- Return count and checksum of live messages per partition, by the rule of lake/tally.py.
 SELECT m.partition_id::text AS partition_id, count(*) AS messages, min(m.seq) AS first_seq,
        max(m.seq) AS last_seq,
        sum(('x' || substr(md5(convert_to(concat_ws('/', m.partition_id, m.seq, m.id,

@@ -1,14 +1,14 @@
--- What the audit asks. Each statement is one snapshot, so what a busy broker changes together is seen together;
--- {{names}} are filled in by sql_text.py. The findings of all checks have the same columns.
+-- The statements of the audit. Each is one snapshot, so it sees changes of one transaction together. sql_text.py
+-- fills in {{names}}. The findings of all checks have the same columns.
 
 -- name: tables
--- Tables that a database of this version need not have yet.
+-- Return the tables that a database of this version may lack.
 SELECT to_regclass('queen.removed_messages') IS NOT NULL AS has_removed,
        to_regclass('queen.archive_marks') IS NOT NULL AS has_marks
 
 -- name: places
--- Each partition, and the last number up to which every message is from a transaction below the horizon: numbers
--- become visible in order, so up to there nothing is open and nothing will be added.
+-- Return each partition, and the last number up to which every message is from a transaction below the horizon.
+-- Numbers become visible in order, so up to there nothing is open and nothing will be added.
 SELECT q.name AS queue, p.name AS partition, l.partition_id::text AS partition_id, l.first_seq AS first_seq,
        coalesce(n.seq - 1, l.last_seq) AS safe_seq, {{removed}} AS removed, {{mark}} AS archived_seq
 FROM queen.partition_lookup l
@@ -35,7 +35,7 @@ WHERE l.queue_id = '{{queue}}'::uuid AND {{partitions}} AND {{part}}
 NULL::bigint
 
 -- name: recount
--- Second look at a partition whose numbers seemed to have a gap: all of it in one snapshot.
+-- Check a partition again whose numbers seemed to have a gap, all of it in one snapshot.
 SELECT t.first_seq AS first_seq, t.found AS found, t.wanted AS wanted,
        (SELECT g.seq FROM (
             SELECT m.seq, lag(m.seq, 1, t.first_seq - 1) OVER (ORDER BY m.seq) AS before
@@ -96,7 +96,7 @@ WHERE h.queue_id = '{{queue}}'::uuid AND {{partitions}} AND {{part}}
   AND (p.id IS NULL OR h.cursor_seq > l.last_seq OR h.lease_end_seq > l.last_seq)
 
 -- name: letters
--- A letter leads to its message, or stands for it. message_id tells what to look for in a lake.
+-- A dead letter leads to its message, or is a whole copy of it. message_id finds the message in a lake.
 SELECT 'dead letter' AS check_name, q.name AS queue, p.name AS partition, h.consumer_group AS consumer_group,
        h.seq AS seq, CASE
            WHEN p.id IS NULL THEN 'the letter is of a partition that does not exist'
@@ -115,7 +115,7 @@ WHERE h.queue_id = '{{queue}}'::uuid AND {{partitions}} AND {{part}}
   AND (p.id IS NULL OR h.seq > l.last_seq OR m.id <> h.message_id OR (m.id IS NULL AND h.transaction_id = ''))
 
 -- name: kept_cursors
--- Cursors of queues with a history, and since when theirs is whole.
+-- Return cursors of queues with a history, and from when on the history is complete.
 SELECT q.name AS queue, p.name AS partition, h.partition_id::text AS partition_id,
        h.consumer_group AS consumer_group, h.cursor_seq AS cursor_seq,
        greatest(q.ack_history_since, h.created_at) AS since
@@ -125,8 +125,8 @@ JOIN queen.queues q ON q.id = h.queue_id
 WHERE h.queue_id = '{{queue}}'::uuid AND q.ack_history AND {{partitions}} AND {{part}}
 
 -- name: undelivered
--- Second look at numbers that no step of a group has passed: the messages among them, if the cursor has passed
--- them all the same and older steps are there.
+-- Check numbers again that no step of a group has passed. Return the messages among them, if the cursor has passed
+-- them and older steps exist.
 SELECT count(*) AS messages, min(m.seq) AS first_seq
 FROM queen.partition_consumers pc
 JOIN queen.queues q ON q.id = pc.queue_id

@@ -1,17 +1,18 @@
--- What readers ask to know that the database is the one that they know. $1 is a JSON text.
+-- The statements by which readers check that the database is still the same. $1 is a JSON text.
 
 -- name: mark
 SELECT m.database, m.is_known, m.mark, m.last_xid::text AS last_xid
 FROM queen.mark_position($1::json->>'reader', ($1::json->>'last')::bigint, ($1::json->>'xid')::xid8) m
 
 -- name: deleted
--- The queues that were deleted unread.
+-- Return the queues that were deleted unread.
 SELECT d.name FROM queen.find_deleted_queues(
     $1::json->'scope', ($1::json->>'seen')::xid8, ($1::json->>'position')::xid8) d
 ORDER BY d.name
 
 -- name: ahead
--- Messages with numbers that the server has not given out: they came with a dump, and wait until it gets there.
+-- Return messages with numbers that the server has not assigned. They came with a dump, and wait until the server
+-- reaches their numbers.
 SELECT q.name AS queue, count(*) AS messages, max(m.xid::text::numeric)::text AS xid
 FROM queen.messages m
 JOIN queen.queues q ON q.id = m.queue_id

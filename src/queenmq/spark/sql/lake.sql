@@ -1,7 +1,7 @@
--- What is asked of a lake itself, in the words of DataFusion, which delta-rs brings along.
+-- The statements on a lake itself, in the SQL of DataFusion, which delta-rs includes.
 
 -- name: digests
--- The checksum of each message, see lake/tally.py: the first 60 bits of an MD5, in hexadecimal.
+-- Return the checksum of each message (see lake/tally.py): the first 60 bits of an MD5, in hexadecimal.
 SELECT partition_id, seq, xid,
        substr(md5(concat_ws('/', partition_id, CAST(seq AS text), message_id, transaction_id, coalesce(trace_id, ''),
            CAST(CAST(created_at AS bigint) AS text), coalesce(producer_sub, ''),

@@ -1,4 +1,4 @@
--- Where streams stand, for lags.
+-- The positions of streams, for lags.
 
 -- name: may_publish
 SELECT to_regclass('queen.spark_positions') IS NOT NULL AS is_there,

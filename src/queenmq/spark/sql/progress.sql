@@ -1,8 +1,8 @@
--- What a stream tells of itself in the progress of its query. {{names}} are filled in by sql_text.py.
+-- The figures that a stream reports in the progress of its query. sql_text.py fills in {{names}}.
 
 -- name: figures
--- Per queue: the messages of a batch, those that it leaves unread, and the age of the first of these. Both counts
--- are bounded, and read the index by queue and transaction only.
+-- Return, per queue, the messages of a batch, the messages that it leaves unread, and the age of the first of
+-- these. Both counts are bounded, and read only the index by queue and transaction.
 SELECT q.name AS queue,
        (SELECT count(*) FROM (
             SELECT FROM queen.messages m WHERE m.queue_id = q.id AND {{batch}} LIMIT {{limit}}) b) AS messages,

@@ -1,8 +1,8 @@
--- What the data source asks of the database. Every statement is short: planning reads indexes, and what a
--- task reads is bounded by its plan. {{names}} are filled in by sql_text.py, $1 is a JSON text.
+-- The statements of the data source. Every statement is short: planning reads indexes, and its plan bounds a task.
+-- sql_text.py fills in {{names}}. $1 is a JSON text.
 
 -- name: scope
--- The queues that the options speak of, in id order.
+-- Return the queues that the options select, in id order.
 SELECT q.id::text AS id, q.name AS name
 FROM queen.queues q
 CROSS JOIN (SELECT $1::json AS options) o
@@ -14,7 +14,7 @@ WHERE (o.options->>'queues' IS NULL
 ORDER BY q.id
 
 -- name: partition_ids
--- The partitions of these queues that have one of these names.
+-- Return the partitions of these queues that have one of these names.
 SELECT p.id::text AS id
 FROM queen.partitions p
 CROSS JOIN (SELECT $1::json AS options) o
@@ -27,12 +27,12 @@ ORDER BY p.id
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid
 
 -- name: wait
--- Whether there is something to read from a transaction on; waits a while for it.
+-- Return whether there is something to read from a transaction on. Waits a while for it.
 SELECT queen.wait_for_messages($1::json->'scope', ($1::json->>'xid')::xid8, ($1::json->>'wait')::integer) AS is_found
 
 -- name: first_since
--- The first transaction with a message of that time or later. The horizon comes first: a transaction that
--- is still open may hold such messages too.
+-- Return the first transaction with a message of that time or later. Take the horizon first, because an open
+-- transaction may hold such messages too.
 SELECT m.xid::text AS xid
 FROM queen.messages m
 WHERE {{selection}} AND m.created_at >= '{{time}}'::timestamptz
@@ -40,7 +40,7 @@ ORDER BY m.xid
 LIMIT 1
 
 -- name: cut
--- The transaction of the first message that waits, and that of the message that comes after so many others.
+-- Return the transaction of the first waiting message, and that of the message after this many others.
 WITH waiting AS MATERIALIZED (
     SELECT w.xid
     FROM unnest('{{queues}}'::uuid[]) AS u (id)
@@ -56,8 +56,8 @@ SELECT (SELECT w.xid::text FROM waiting w ORDER BY w.xid LIMIT 1) AS first,
        (SELECT w.xid::text FROM waiting w ORDER BY w.xid OFFSET {{limit}} LIMIT 1) AS next
 
 -- name: count_before
--- How many messages were ever stored before a transaction, removed ones included: sequence numbers have no
--- gaps, so the last ones add up to all that were stored. The selection is what came later.
+-- Return how many messages were ever stored before a transaction, removed ones included. Sequence numbers have no
+-- gaps, so the last numbers add up to all stored messages. The selection is the later messages.
 SELECT (
     SELECT coalesce(sum(l.last_seq), 0)::bigint
     FROM queen.partition_lookup l
@@ -70,15 +70,15 @@ SELECT (
 l.partition_id = ANY ('{{partitions}}'::uuid[])
 
 -- name: count_up_to
--- Counting stops at a bound where a number that is only looked at must not cost more than the batch.
+-- Counting stops at a bound, because a number for display must not cost more than the batch.
 SELECT count(*) AS messages
 FROM (SELECT FROM queen.messages m WHERE {{selection}} LIMIT {{limit}}) w
 
 -- name: splits
--- The range cut at transactions into pieces of so many messages or bytes, and into a least number of pieces
--- if there are as many transactions. A piece that is one large transaction is to be cut again, see places.
+-- Cut the range between transactions into pieces of this many messages or bytes, and into a minimum number of
+-- pieces if there are as many transactions. A piece that is one large transaction is cut again by places.
 WITH sample AS (
-    -- As texts, which is what a task holds: what is stored may be compressed.
+    -- The size of the text, which a task holds. The stored value may be compressed.
     SELECT coalesce(avg(octet_length(s.payload::text)), 0) + 200 AS bytes
     FROM (SELECT m.payload FROM queen.messages m WHERE {{selection}} LIMIT 200) s
 ), transactions AS MATERIALIZED (
@@ -99,9 +99,9 @@ GROUP BY n.piece
 ORDER BY first
 
 -- name: places
--- Where to cut messages that are too many for one task: the first of each piece, in the order of partitions and their
--- messages. A piece has about so many messages or bytes, or one message. Sizes are known without reading payloads,
--- but for compressed ones.
+-- Return where to cut messages that are too many for one task: the first message of each piece, in the order of
+-- partitions and their messages. A piece has about this many messages or bytes, or one message. Sizes are known
+-- without reading payloads, except for compressed ones.
 WITH sized AS (
     SELECT m.partition_id, m.seq, row_number() OVER line AS number, count(*) OVER () AS messages,
            floor(sum(greatest(1.0::float8 / {{rows}}, (200.0::float8 + CASE
@@ -117,7 +117,7 @@ WHERE f.piece IS DISTINCT FROM f.before
 ORDER BY f.number
 
 -- name: messages
--- Values as they are stored: what schema.py makes of them takes less there than a cast here.
+-- Return values as they are stored. schema.py converts them faster than a cast here.
 SELECT m.partition_id AS partition_id, m.seq AS seq, m.id AS message_id, m.transaction_id AS transaction_id,
        m.trace_id AS trace_id, m.payload AS payload, m.created_at AS created_at,
        m.producer_sub AS producer_sub, m.is_encrypted AS is_encrypted{{more}}
@@ -125,7 +125,7 @@ FROM queen.messages m
 WHERE {{selection}}
 
 -- name: names
--- For messages, which would otherwise carry them along in each row.
+-- Return the names of partitions, so that messages need not carry them in each row.
 SELECT p.id AS partition_id, p.name AS partition, q.name AS queue, q.namespace AS namespace, q.task AS task
 FROM queen.partitions p
 JOIN queen.queues q ON q.id = p.queue_id
@@ -175,8 +175,8 @@ m.created_at < '{{time}}'::timestamptz
 true
 
 -- name: holder
--- Whether messages wait above the horizon, and the oldest open transaction: the one that they wait for. Another
--- user's transactions have neither name nor age for a role without pg_read_all_stats.
+-- Return whether messages wait above the horizon, and the oldest open transaction, for which they wait. A role
+-- without pg_read_all_stats sees neither name nor age of other users' transactions.
 SELECT o.pid, o.name, o.age_s
 FROM (
     SELECT a.pid::text AS pid, coalesce(nullif(a.application_name, ''), 'a session without a name') AS name,

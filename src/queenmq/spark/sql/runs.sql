@@ -1,4 +1,4 @@
--- The runs of jobs, as they are written down for the API. $1 is JSON.
+-- The statements that record runs of jobs for the API. $1 is JSON.
 
 -- name: start
 SELECT queen.start_pipeline_run($1::json ->> 'job', $1::json -> 'options')::text AS id

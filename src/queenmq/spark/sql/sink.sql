@@ -1,7 +1,7 @@
--- What the sink asks of the database; rows are staged by COPY.
+-- The statements of the sink. COPY stages the rows.
 
 -- name: settle_in
--- publish_staged has to see what others commit while it waits, and must not wait for ever while it holds rows
+-- publish_staged must see commits of other sessions while it waits, and must not wait forever while it holds rows
 -- that pushes wait for. The user's own bound goes first.
 SELECT set_config('default_transaction_isolation', 'read committed', false),
        set_config('application_name', 'queen spark sink', false),
@@ -14,9 +14,9 @@ FROM queen.queues q
 WHERE q.encryption_enabled AND q.name IN (SELECT json_array_elements_text($1::text::json))
 
 -- name: make_partitions
--- A transaction of its own, which is over before the publication begins: nobody else can see a partition that the
--- publication makes, so a push to it could not be queued and would have to wait for the batch. Nothing is made for a
--- batch that was published before.
+-- Run this in a separate transaction, which ends before the publication begins. Other sessions cannot see a
+-- partition that the publication creates, so a push to it could not be queued and would have to wait for the
+-- batch. For a batch that was published before, it creates nothing.
 SELECT count(*)
 FROM (SELECT array_agg(d.queue) AS queues, array_agg(d.partition) AS partitions
       FROM (SELECT DISTINCT s.queue, s.partition FROM queen.spark_staging s
