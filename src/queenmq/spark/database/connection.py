@@ -1,6 +1,6 @@
 """Owns the connections to PostgreSQL, through ADBC, and turns their errors into one sentence.
 
-Every statement is a transaction of its own (autocommit), so that none is left open and no snapshot
+Every statement is a separate transaction (autocommit), so that none stays open and no snapshot
 outlives its statement. Results are fetched completely before they are processed, because a slow
 consumer must not hold a snapshot, which would block vacuum.
 """

@@ -18,7 +18,7 @@ _VALUE = re.compile(r"\{\{(\w+)\}\}")
 
 
 class Sql(str):
-    """A piece of SQL that was made here, and may stand in another one."""
+    """A piece of SQL that was built here, and may be part of another one."""
 
 
 Value = Sql | int | UUID | datetime | Iterable[UUID]

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def read_statements(
     spark: SparkSession, url: str, statements: Sequence[Sql], schema: str
 ) -> DataFrame:
-    """Return the rows of all these statements, whose columns are those of the schema, by name.
+    """Return the rows of these statements. Their columns match the schema by name.
 
-    Each is taken in whole before Spark works on it: a slow job holds no snapshot.
+    A task reads each result completely before Spark works on it, so a slow job holds no snapshot.
     """
     if not statements:
         return spark.createDataFrame([], schema)

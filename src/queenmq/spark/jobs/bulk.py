@@ -94,9 +94,9 @@ class Written:
 def cut(
     spark: SparkSession, rows: DataFrame, order: Sequence[str], *, size: int, salt: str
 ) -> Iterator[Batches]:
-    """Order rows by these columns, which tell any two rows apart, and cut them into batches.
+    """Order rows by these columns, which distinguish any two rows, and cut them into batches.
 
-    `salt` keeps apart what is written on purpose a second time.
+    `salt` separates rows that are written again on purpose.
     """
     from pyspark.sql import functions as F
 

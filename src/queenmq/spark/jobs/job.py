@@ -32,7 +32,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class About:
-    """The job of a run, its database, and the options that tell runs apart."""
+    """The job of a run, its database, and the options that distinguish runs."""
 
     job: str
     url: str

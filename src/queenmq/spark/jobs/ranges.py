@@ -60,9 +60,7 @@ def parse_moment(text: str, option: str, *, now: datetime) -> datetime:
 
 
 def make_range(start: str | None, end: str | None, bucket: str, *, now: datetime) -> Range:
-    """Return the range, widened to whole buckets; by default the last day, up to the running
-    bucket.
-    """
+    """Return the range in whole buckets. By default the last day, up to the running bucket."""
     bucket_s = parse_length(bucket, "--bucket")
     last = now if end is None else parse_moment(end, "--to", now=now)
     first = last - timedelta(days=1)

@@ -31,7 +31,7 @@ TEXT_MAX = 500
 
 
 class Described(Protocol):
-    """A job that can say what it is about."""
+    """A job that can describe itself."""
 
     def about(self) -> About:
         """Return the name of the job, its database and its options."""

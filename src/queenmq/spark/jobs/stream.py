@@ -1,4 +1,4 @@
-"""Runs a declared stream: until a stop is requested, or once over what is there."""
+"""Runs a declared stream: until a stop is requested, or once over existing messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StreamJob:
     definition: Definition
     file: str
     url: str
-    #: Take what is there, then end.
+    #: Read existing messages, then end.
     is_once: bool = False
     #: Messages that were not used are something wrong.
     fail_on_late: bool = False
@@ -224,7 +224,7 @@ def _schema(frame: DataFrame) -> Table:
 
 
 def _end(running: StreamingQuery) -> None:
-    """Let the current batch finish. An interrupted one is repeated next time."""
+    """Wait for the current batch. An interrupted batch is repeated next time."""
     pause, before = threading.Event(), _last_batch(running)
     for _ in range(int(_GRACE_S / LOOK_S)):
         is_idle = not running.isActive or not running.status["isTriggerActive"]

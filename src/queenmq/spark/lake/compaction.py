@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 SMALL_BYTES = 32 * 1024 * 1024
 #: A queue has so many small files of a day before they are compacted without being asked for.
 MANY = 16
-#: Of one commit: what is lost when it is broken off.
+#: Most bytes of one commit, the work that is lost when it is broken off.
 _BUNDLE_BYTES = 1024 * 1024 * 1024
 
 
 def small_files(files: Iterable[DataFile], *, is_thorough: bool) -> Iterator[list[DataFile]]:
     """Yield the small files of each queue and day that has many, oldest days first.
 
-    If thorough, also where there are few, and files of release 0.1.0 of any size.
+    If thorough, include queues with few files, and files of release 0.1.0 of any size.
     """
     groups: dict[tuple[date, str], list[DataFile]] = defaultdict(list)
     for file in files:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 LOCAL = "[A-Za-z0-9_.-]{1,200}"
 #: Likewise, into an object store; Spark escapes what is special there.
 REMOTE = "(?s:.+)"
-#: A folder of this name stands for NULL.
+#: A folder of this name means NULL.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 #: What file systems allow.
 _NAME_BYTES = 255

@@ -33,8 +33,8 @@ COLUMNS = (
     ("xid", "long"),
     ("day", "date"),
 )
-#: In the files, but not in the Delta schema: delta-rs cannot read a variant that is shredded, and
-#: would refuse whole rows for it. So it is left to Spark, and everybody else reads the rest.
+#: In the files, but not in the Delta schema: delta-rs cannot read a shredded variant, and would
+#: refuse whole rows for it. So only Spark reads it, and other readers read the rest.
 VARIANT = "payload_variant"
 PARTITIONED_BY = ("queue", "day")
 #: The columns that are in the files; the log has the others.
@@ -88,7 +88,7 @@ class Lake:
 
     @property
     def manifest(self) -> str:
-        """Return the table of what was archived and verified."""
+        """Return the path of the manifest."""
         return f"{self.location}/manifest"
 
     def for_spark(self, path: str) -> str:
@@ -105,7 +105,7 @@ class Lake:
 class DataFile:
     """A Parquet file of the table: one queue, one day.
 
-    Another writer may leave out what it knows of the rows. That is None then, and may be anything.
+    Another writer may leave out statistics of the rows. They are None then, which means unknown.
     """
 
     #: Below the table, as it is called on disk.

@@ -1,7 +1,7 @@
-"""The manifest: what was archived when, per partition and commit, as it was verified.
+"""The manifest records verified messages per partition and commit.
 
-A Delta table of its own. Rows are added once per queue and end of range, even after a crash,
-because the log of the manifest keeps positions like that of the messages.
+It is a separate Delta table. Rows are added once per queue and end of range, even after a crash,
+because the log of the manifest keeps positions as the log of the messages does.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Entry:
 def append(
     lake: Lake, entries: Iterable[Entry], *, start: int, end: int, queues: Mapping[str, UUID]
 ) -> None:
-    """Add what was verified of these queues (ids by name) in a range of transactions, once."""
+    """Add the verified messages of these queues (ids by name) in a range of transactions, once."""
     create_table(lake, lake.manifest, Schema.from_arrow(SCHEMA))
     with delta_errors(lake, "written"):
         delta = DeltaTable(lake.manifest)

@@ -14,7 +14,7 @@ def check_origin(
 
     Record a new mark if there is a position.
 
-    `continues` is a database whose history goes on in this one, as the user knows.
+    `continues` is a database whose history continues in this one, as the user says.
     """
     origin = table.origin
     noted = note(database, table.reader, origin.mark if origin else None, xid)

@@ -107,7 +107,7 @@ def _read_paths(
 def _add_values_of_log(
     spark: SparkSession, lake: Lake, rows: DataFrame, files: list[DataFile]
 ) -> DataFrame:
-    """Queue and day of each row. A row whose file cannot be found fails the query."""
+    """Add queue and day to each row. A row whose file is unknown fails the query."""
     from pyspark.sql import functions as F
 
     depth, keys = file_keys(lake, files)

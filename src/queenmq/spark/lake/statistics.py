@@ -36,16 +36,16 @@ def statistics(
 
 
 def _lower(value: Any) -> Any:
-    """Return what is not above the value; the beginning of a text is not above it."""
+    """Return a lower bound of the value. The beginning of a text is one."""
     return value[:TEXT_MAX] if isinstance(value, str) else _exact(value)
 
 
 def _upper(value: Any) -> Any:
-    """Return what is not below the value."""
+    """Return an upper bound of the value."""
     if not isinstance(value, str) or len(value) <= TEXT_MAX:
         return _exact(value)
     kept = value[:TEXT_MAX].rstrip(_LAST_CHARACTER)
-    # The next character in place of the last one is above all texts that begin alike.
+    # With the next character instead of the last one, the text is above all texts with that prefix.
     return kept[:-1] + _next(kept[-1]) if kept else value
 
 

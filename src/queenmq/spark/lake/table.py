@@ -35,7 +35,7 @@ _RETRIES = 15
 #: our columns do not have.
 _READER_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"})
 _EPOCH = datetime.fromtimestamp(0, UTC)
-#: Where the log keeps the database whose messages these are, and the mark noted there last.
+#: Keys of the log for the database of these messages, and for the last mark written there.
 _DATABASE = "queen-archive/database"
 _MARK = "queen-archive/mark"
 
@@ -110,7 +110,7 @@ class MessageTable:
 
     @property
     def reader(self) -> str:
-        """Return the name of this lake among those who note marks. See history.py."""
+        """Return the name under which this lake writes its mark. See history.py."""
         return f"lake:{self.id}"
 
     @property
@@ -238,7 +238,7 @@ def create_table(lake: Lake, path: str, schema: Schema, partition_by: Sequence[s
 
 @contextlib.contextmanager
 def delta_errors(lake: Lake, what: str) -> Iterator[None]:
-    """Tell what went wrong in one sentence."""
+    """Turn errors of delta-rs into one sentence."""
     try:
         yield
     except CommitFailedError as error:

@@ -1,4 +1,4 @@
-"""Deletes files and folders of a table that no reader can need any more."""
+"""Deletes files and folders of a table that no reader can need."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Noted:
 
 @dataclass(frozen=True)
 class Difference:
-    """A partition that is not what was verified."""
+    """A partition that differs from its verified state."""
 
     queue: str
     partition: str
@@ -88,7 +88,7 @@ def notes(entries: Iterable[Mapping[str, Any]]) -> dict[str, Noted]:
 
 
 def differences(noted: Mapping[str, Noted], found: Mapping[str, Tally]) -> Iterator[Difference]:
-    """Yield the partitions whose rows are not those that were verified, by name."""
+    """Yield the partitions whose rows differ from the verified ones, by name."""
     for key, note in sorted(noted.items(), key=lambda item: (item[1].queue, item[1].partition)):
         tally = found.get(key)
         count = tally.messages if tally else 0

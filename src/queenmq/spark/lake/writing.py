@@ -1,7 +1,7 @@
-"""Writes rows as files of a lake with Spark, into a folder of their own.
+"""Writes rows as files of a lake with Spark, into a new folder.
 
-They are no part of the table before a commit names them. Which files there are, and what is in
-them, is read back from the folder: that holds on every file system that Spark can use.
+They become part of the table when a commit names them. The driver lists the folder to find the
+files and their content, which works on every file system of Spark.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 _SETTINGS = {
-    # Spark writes times in a form of its own, unless a setting says otherwise.
+    # Spark writes times in its own format, unless a setting says otherwise.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # polars opens no file that calls a column a variant. Spark reads it without.
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
@@ -93,7 +93,7 @@ def _working_name(plain: str) -> Column:
 def _files(
     spark: SparkSession, lake: Lake, folder: str, names: Mapping[str, str]
 ) -> list[DataFile]:
-    """Return what is in a folder, with the bounds of each column."""
+    """Return the files of a folder, with the bounds of each column."""
     from pyspark.sql import functions as F
 
     file = F.col("_metadata")

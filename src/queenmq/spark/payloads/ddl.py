@@ -53,7 +53,7 @@ _TYPES: dict[str, DataType] = {
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _PRECISION_MAX = 38
-#: Deeper nesting is taken for a mistake.
+#: Deeper nesting counts as a mistake.
 _DEPTH_MAX = 20
 
 

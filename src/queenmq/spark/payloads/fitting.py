@@ -37,7 +37,7 @@ from pyspark.sql.types import (
 )
 
 _BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-#: The largest value of 32 bits, and what would be rounded to it.
+#: Values below this fit 32 bits, because they round to the largest value or less.
 _FLOAT_MAX = 3.4028235677973366e38
 _SHOWN = 40
 #: More digits than any DECIMAL has.

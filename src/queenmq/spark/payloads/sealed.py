@@ -13,7 +13,7 @@ from queenmq.errors import DecryptionFailed, EncryptionKeyMissing
 
 
 def open_payloads(rows: pa.Table, keys: Sequence[Key]) -> pa.Table:
-    """Return the rows with readable payloads; what cannot be decrypted is NULL, never garbage."""
+    """Return the rows with readable payloads. Others are NULL, never garbage."""
     if not pc.any(rows["is_encrypted"]).as_py():
         return rows
     vault = Vault(keys)

@@ -1,7 +1,7 @@
 """Measures how far a stream is behind, for the progress of its query.
 
-Spark takes no metrics from a Python source. The one thing of ours that it shows in a query's
-progress is the latest offset, so the figures stand there. They are taken once per batch, and
+Spark takes no metrics from a Python source. The latest offset is the only value of ours that it
+shows in a query's progress, so the figures are part of it. They are taken once per batch, and
 seldom while nothing is new: a count must not cost more than the batch.
 """
 
@@ -33,9 +33,9 @@ class Measures:
     def measure(
         self, database: Database, everything: Selection, start: int, end: int | None
     ) -> None:
-        """Measure the batch from `start` to `end`, and what it leaves unread.
+        """Measure the batch from `start` to `end`, and the messages that it leaves unread.
 
-        `end` None: nothing is new, and `start` is as far as the stream has read.
+        If `end` is None, nothing is new, and the stream has read up to `start`.
         """
         now = now_ms()
         if end is None and self._taken_ms is not None and now < self._taken_ms + _AGAIN_MS:

@@ -44,7 +44,7 @@ def _latest(source: Mapping[str, Any]) -> dict[str, Any]:
     try:
         values = json.loads(latest) if isinstance(latest, str) else latest
     except ValueError:
-        # Other sources have offsets in forms of their own.
+        # Other sources have other forms of offsets.
         values = None
     return values if isinstance(values, dict) else {}
 

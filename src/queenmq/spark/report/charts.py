@@ -17,7 +17,7 @@ _WIDTH, _HEIGHT = 560, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 28
 _ROW = 26
 _LABEL_LENGTH = 25
-#: Of a bar chart: where bars begin, and what is left behind them for the value.
+#: Of a bar chart: the start of the bars, and the room for the value after them.
 _NAMES, _VALUES = 190, 118
 #: Columns that can stand side by side with a label each.
 _LABELS_MAX = 8

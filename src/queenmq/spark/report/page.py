@@ -14,7 +14,7 @@ from queenmq.spark.report.numbers import duration, moment, percent, plain, size
 if TYPE_CHECKING:
     from queenmq.spark.jobs.analytics.results import Results
 
-#: Queues with charts of their own; the others are in the table at the top.
+#: Queues with their own charts. The others are in the table at the top.
 _QUEUES_MAX = 12
 _GROUPS_MAX = 4
 _BARS_MAX = 10

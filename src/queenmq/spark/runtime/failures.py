@@ -36,7 +36,7 @@ _KINDS: dict[str, type[QueenError]] = {
 
 @contextlib.contextmanager
 def spark_failures(what: str, *, is_asked_for: bool = True) -> Iterator[None]:
-    """Make one of our errors of a failure of Spark: `what`, and why.
+    """Turn a failure of Spark into one of our errors: `what`, and why.
 
     `is_asked_for` False: Spark works on files of ours, so the user did not name what it misses.
     """
@@ -84,7 +84,7 @@ def reason(text: str) -> str:
 
 
 def explain_missing_jar(text: str) -> str | None:
-    """Return what to do where Spark has no code for a file system; None: it is something else."""
+    """Return advice if Spark has no code for a file system, or None for other errors."""
     known = _NO_CLASS.search(text)
     unknown = _NO_SCHEME.search(text)
     scheme = _SCHEMES.get(known.group(1)) if known else unknown and unknown.group(1)

@@ -35,7 +35,7 @@ def prepare_environment() -> Path:
     """Set the environment for Spark's launcher. Return the home of the Java it will use."""
     home = find_java_home()
     os.environ["JAVA_HOME"] = str(home)
-    # Else Spark's workers run whatever `python3` is first on the path.
+    # Otherwise Spark's workers run the first `python3` on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return home
 

@@ -9,8 +9,8 @@ from pyspark import TaskContext
 
 
 def calm_garbage_collector() -> None:
-    """Freeze what was imported. Spark collects garbage after each task and would walk over all of
-    it, which takes a quarter of the time of a small task.
+    """Freeze imported objects. Spark collects garbage after each task and would visit all of them,
+    which takes a quarter of the time of a small task.
     """
     if TaskContext.get() is not None:
         _freeze()

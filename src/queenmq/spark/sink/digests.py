@@ -21,7 +21,7 @@ _NULL = b"\0null"
 
 
 def digest_messages(batch: pa.RecordBatch, secret: bytes = b"") -> int:
-    """Digest rows as the sink writes them (see sink_rows).
+    """Digest rows as the sink writes them (see rows.py).
 
     Give a secret where payloads are: without it nobody can find out by trying what they are.
     """
@@ -46,7 +46,7 @@ def _blind(values: pa.Array, secret: bytes) -> pa.Array:
 
 
 def digest_table(table: pa.Table, columns: Sequence[str]) -> int:
-    """Digest the rows of a table by the columns that tell them apart."""
+    """Digest the rows of a table by the columns that distinguish them."""
     return digest_texts(_join_columns([table[name].cast(pa.string()) for name in columns]))
 
 

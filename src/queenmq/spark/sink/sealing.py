@@ -45,7 +45,7 @@ class Sealer:
         self._known: dict[str, bool] = {}
 
     def is_encrypted(self, queue: str) -> bool:
-        """Tell whether a queue is encrypted; the answer stays the same for the whole task."""
+        """Return whether a queue is encrypted. The answer is the same for the whole task."""
         self._look_up({queue})
         return self._known[queue]
 
@@ -104,7 +104,7 @@ class Sealer:
 
 
 def _read_places(batch: pa.RecordBatch) -> Iterator[tuple[int, Place]]:
-    """Yield the rows whose payloads are encrypted already, and for which place."""
+    """Yield the rows whose payloads are already encrypted, and their places."""
     from queenmq.crypto.envelope import Place
 
     if _comes_sealed(batch):

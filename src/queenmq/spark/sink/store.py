@@ -26,8 +26,8 @@ from queenmq.spark.database.outages import insist
 from queenmq.spark.database.sql_text import load
 from queenmq.spark.sink.digests import changed_batch_hint
 
-#: A publication that met a lock is tried this often. It happens once per batch, whatever the
-#: earlier tries did. Waiting for locks is what takes the time in between.
+#: Tries of a publication that fails to get a lock. It happens once per batch, whatever earlier
+#: tries did. The lock waits are the pauses between tries.
 _TRIES = 3
 #: The server is away, or about to be.
 _AWAY = {"08", "53", "57"}
@@ -75,8 +75,8 @@ class SinkStore:
     def stage(self, batch: pa.RecordBatch, *, is_retry: bool = False) -> None:
         """Add rows to a stage; a retry may find them there.
 
-        It is a transaction of its own. One that stays open as long as the task would hold back all
-        readers up to the oldest open transaction.
+        This is a separate transaction. A transaction as long as the task would hold back all
+        readers that stop at the oldest open transaction.
         """
         with _translate_errors("rows could not be staged"), self._connection.cursor() as cursor:
             try:
@@ -102,7 +102,7 @@ class SinkStore:
         return Published(*row)
 
     def discard(self, stages: Sequence[Stage]) -> None:
-        """Remove what was staged."""
+        """Remove the staged rows."""
         self._fetch("discard_staged", ",".join(stage.id for stage in stages))
 
     def shrink(self) -> None:

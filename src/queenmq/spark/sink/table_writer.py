@@ -14,7 +14,7 @@ _DEFAULT = "Default"
 
 
 class TableWriter(QueenWriter):
-    """A batch write in which a partition that is NULL stands for the default one."""
+    """A batch write in which a NULL partition means the default one."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
         return super().write(_fill(batch) for batch in iterator)

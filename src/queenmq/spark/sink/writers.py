@@ -1,8 +1,9 @@
 """Writes DataFrames and streams to queues, each batch whole and once.
 
-Tasks stage their rows under an id of their own attempt; the driver publishes the stages of the
-tasks that won, in one transaction that also notes the query and batch (queen.publish_staged). A
-batch that Spark runs again, because it did not learn of the end, finds the note and adds nothing.
+Each attempt of a task stages its rows under its own id. The driver publishes the stages of the
+successful attempts in one transaction, which also records the query and batch
+(queen.publish_staged). A batch that Spark runs again, because it did not learn of the end, finds
+the note and adds nothing.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def make_stream_writer(
 
 
 class QueenWriter(DataSourceArrowWriter):
-    """One batch write, which is a batch 0 of its own."""
+    """One batch write, which counts as a separate batch 0."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -165,7 +166,7 @@ def _stage(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> StagedRow
             sealed = sealer.seal(_digest(checked, options, digests))
             for batch, messages in make_lists(sealed, stage_id):
                 size += batch.nbytes
-                # Early: what is too much for one task is too much for the batch.
+                # Check early: too much for one task is too much for the batch.
                 options.check_size(rows + messages, size)
                 stager.stage(batch)
                 rows += messages
@@ -225,6 +226,6 @@ def _publish(options: SinkOptions, query_id: str, batch_id: int, messages: Messa
 def _discard(options: SinkOptions, messages: Messages) -> None:
     stages = _stages(messages)
     if stages:
-        # The sweep removes what is left; the error that led here must not be hidden.
+        # The sweep removes the remaining rows. Do not hide the error that led here.
         with contextlib.suppress(QueenError), open_store(options.url) as store:
             store.discard(stages)

@@ -103,7 +103,7 @@ class Inputs:
         )
 
     def messages(self) -> DataFrame:
-        """Return what was pushed in the range, its payload as a number of bytes."""
+        """Return the messages pushed in the range, with the sizes of their payloads."""
         from pyspark.sql import functions as F
 
         scene = self._scene
@@ -111,7 +111,7 @@ class Inputs:
             "url": scene.choice.url,
             **scene.choice.options(),
             "endingOffsets": json.dumps({"xid": str(scene.xid)}),
-            # Retention may be at work; what it takes meanwhile is not measured.
+            # Retention may run meanwhile. Messages that it removes are not measured.
             "failOnDataLoss": "false",
             # It takes as many bytes as are stored.
             "encryptedPayloads": "stored",
@@ -131,7 +131,7 @@ class Inputs:
         )
 
     def steps(self) -> DataFrame:
-        """Return the moves of cursors since the range began, also after it."""
+        """Return the moves of cursors since the range began, including those after it."""
         return self._read("steps", self._history(None), STEPS)
 
     def last_steps(self) -> DataFrame:

@@ -22,7 +22,7 @@ from queenmq.spark.jobs.ranges import Range
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Names of runs are made from what they are about.
+#: The name of a run is derived from its queues, range and bucket.
 _SPACE = UUID("5f0c5d0e-2f44-4c5a-9d0b-3b1f6f3c9a57")
 #: Of one table for the API.
 ROWS_MAX = 100_000

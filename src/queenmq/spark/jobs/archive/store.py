@@ -74,7 +74,7 @@ class ArchiveStore:
     def check_origin(
         self, table: MessageTable, *, continues: str | None, xid: int | None = None
     ) -> Noted:
-        """Fail if this is not the database of a lake; with a position, note that it is taken."""
+        """Fail if this is not the database of a lake. With a position, record a mark."""
         return check_origin(self._database, table, continues=continues, xid=xid)
 
     def partitions_of(self, queues: Iterable[UUID], partitions: Sequence[str]) -> set[str]:
@@ -130,7 +130,7 @@ class ArchiveStore:
         return Holder(messages, next(map(_transaction, rows), None))
 
     def tallies(self, batch: Batch) -> dict[str, Tally]:
-        """Count and checksum per partition of what is there, in statements of bounded size."""
+        """Count live messages and sum their checksums per partition, in bounded statements."""
         selection = _selection(batch)
         return add_up(row for part in self._parts(selection) for row in self._checksums(part))
 
@@ -160,7 +160,7 @@ class ArchiveStore:
         self._database.execute(self._sql["advance"], parameter)
 
     def mark(self, lake: UUID, partitions: list[str], before: int, *, takes: bool = False) -> int:
-        """Move the marks of partitions all of whose messages below a transaction are verified."""
+        """Move the marks of partitions whose messages below a transaction are all verified."""
         moved = 0
         for first in range(0, len(partitions), _MARKS):
             parameter = {

@@ -46,7 +46,7 @@ def cursors(picture: Picture, partitions: int) -> Checked:
 
 
 def check_dead_letters(picture: Picture, partitions: int, lake: DataFrame | None) -> Checked:
-    """Check that a dead letter leads to its message, live or in the lake, or stands for it."""
+    """Check that a dead letter leads to its message, live or in the lake, or is a copy."""
     rows = picture.rows("letters", SCHEMA, "some_rows", "row_part")
     if lake is not None:
         kept = lake.select("partition_id", "seq").distinct()
@@ -74,7 +74,7 @@ def _make_checked(name: str, checked: int, rows: DataFrame) -> Checked:
 
 
 def join_places(live: DataFrame, places: DataFrame) -> DataFrame:
-    """Return the live messages that can be compared, with what is known of their partition."""
+    """Return the live messages that can be compared, with facts about their partition."""
     known = places.select("partition_id", "first_seq", "safe_seq", "archived_seq")
     return live.join(F.broadcast(known), "partition_id", "inner").where(
         F.col("seq").between(F.col("first_seq"), F.col("safe_seq"))
@@ -84,8 +84,8 @@ def join_places(live: DataFrame, places: DataFrame) -> DataFrame:
 def density(places: DataFrame, tallies: DataFrame, url: str, removed: Sql) -> Checked:
     """Check that numbers have no gap from the first message that is left to the end.
 
-    `tallies` counts the messages of each partition. A third read, in one snapshot, tells messages
-    that retention removed between the two reads from gaps.
+    `tallies` counts the messages of each partition. A third read, in one snapshot, distinguishes
+    gaps from messages that retention removed between the two reads.
     """
     wanted = F.col("safe_seq") - F.col("first_seq") + 1 - F.col("removed")
     gaps = (

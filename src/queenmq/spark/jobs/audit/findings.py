@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of one check. `total` counts also what was not kept."""
+    """The result of one check. `total` includes findings that were not kept."""
 
     name: str
     checked: int

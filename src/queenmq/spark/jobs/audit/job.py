@@ -120,7 +120,7 @@ class _Round:
                 frame.unpersist()
 
     def _keep(self, frame: DataFrame) -> DataFrame:
-        """Read it now, and only once: what follows has to come after it."""
+        """Read it now and only once, because later reads must come after it."""
         kept = frame.persist()
         self._kept.append(kept)
         kept.count()
@@ -165,7 +165,7 @@ class _Round:
             return None
         from queenmq.spark.lake.reading import read_messages
 
-        # Opened before the marks were read would be too early: it has to hold what they promise.
+        # Open it after the marks were read, because it must hold what they promise.
         from queenmq.spark.lake.table import open_table
 
         table = open_table(self._table.lake)

@@ -1,4 +1,4 @@
-"""Audits whether database and lake go together, and the lake still is what was verified."""
+"""Audits whether database and lake belong together, and the lake matches its manifest."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _make_finding(detail: str, queue: str | None = None) -> Finding:
 def manifest(lake: DataFrame, entries: DataFrame) -> Checked:
     """Check that the lake has the messages that were verified, each once and unchanged.
 
-    By the checksums of the manifest, so it holds for messages that are not live any more, too.
+    It uses the checksums of the manifest, so it also covers messages that are no longer live.
     """
     noted = (
         entries.dropDuplicates(_ENTRY)

@@ -139,7 +139,7 @@ class _Files:
         return [column.try_cast("double"), column]
 
     def place(self) -> tuple[Column, Column, Column]:
-        """Return file, part of the file and row in it: the order in which the rows stand there."""
+        """Return file, part of the file and row in it: the order of the rows in the files."""
         from pyspark.sql import functions as F
 
         file = F.col("_metadata.file_path")

@@ -1,4 +1,4 @@
-"""Writes rows as files of a lake through Arrow and delta-rs, where Spark has no way to the store.
+"""Writes files of a lake through Arrow and delta-rs, if Spark cannot reach the store.
 
 Each attempt of a task writes files of its own and returns what it wrote. Only the files of attempts
 that Spark has taken get into the log. The files have no variants.
@@ -119,7 +119,7 @@ class _OpenFile:
             self._highs[name] = bounds["max"] if high is None else max(high, bounds["max"])
 
     def close(self) -> pa.RecordBatch:
-        """End the file; return what it holds."""
+        """Close the file. Return its description."""
         self._writer.close()
         bounds = {name: (self._lows[name], self._highs[name]) for name in _NAMES}
         written: dict[str, Any] = {
