@@ -16,7 +16,7 @@ Caller = Callable[..., httpx.Client]
 
 
 class Victim(NamedTuple):
-    """What the other tenant has, and every id that leads to it."""
+    """The data of the other tenant, and every id that leads to it."""
 
     queue: str
     message: dict[str, Any]

@@ -12,7 +12,7 @@ from tests.support.command_line import FORGOTTEN, Cli
 
 @pytest.fixture(autouse=True)
 def own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where this test's contexts are kept."""
+    """Return the folder of this test's contexts."""
     for name in FORGOTTEN:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

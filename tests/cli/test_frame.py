@@ -1,4 +1,4 @@
-"""What all commands share: formats, exit codes, errors in one line, Ctrl-C, completion."""
+"""Behaviour of all commands: formats, exit codes, errors in one line, Ctrl-C, completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed for people fits 80 columns, and ids can be copied from it."""
+"""Output for people fits 80 columns, and ids can be copied from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands say when something is wrong: what, the value, what to do; with its exit code."""
+"""Errors of commands name the problem, the value and the remedy, with an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When groups got and passed a message, and a group's partitions page by page."""
+"""Deliveries and acks of a message by group, and a group's partitions page by page."""
 
 from __future__ import annotations
 

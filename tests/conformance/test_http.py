@@ -1,4 +1,4 @@
-"""What all routes share: health, CORS, and the answers to wrong paths and methods."""
+"""Behaviour of all routes: health, CORS, and the answers to wrong paths and methods."""
 
 from __future__ import annotations
 

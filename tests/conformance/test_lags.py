@@ -1,4 +1,4 @@
-"""What a group has before it is the same number everywhere, and what the group then gets."""
+"""The lag of a group is the same number everywhere, and matches what the group gets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def check(api: Api, queue: str, group: str, expected: int) -> None:
 
 
 async def pending(api: Api, queue: str) -> set[int]:
-    """What waits in a queue, by the places that tell it."""
+    """Return the backlog of a queue, as each route reports it."""
     listed = await _get(api, "/api/v1/resources/queues", search=queue)
     (one,) = [row for row in listed["queues"] if row["name"] == queue]
     shown = await _get(api, f"/api/v1/resources/queues/{queue}")

@@ -1,4 +1,4 @@
-"""What the analytics job has found, as the API and the client give it."""
+"""The API and the client return the results of the analytics job."""
 
 from __future__ import annotations
 

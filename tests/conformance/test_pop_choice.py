@@ -1,4 +1,4 @@
-"""Which partition a pop is served from, and which of several pops is served."""
+"""The choice of the partition for a pop, and of the pop for a partition."""
 
 from __future__ import annotations
 

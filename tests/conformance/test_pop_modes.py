@@ -1,4 +1,4 @@
-"""What pops promise holds with every way of making their calls."""
+"""Pops keep their promises with every way of making calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a consumer group that is new to a queue starts, and that the start is remembered."""
+"""The start of a consumer group that is new to a queue, which Queen remembers."""
 
 from __future__ import annotations
 

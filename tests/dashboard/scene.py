@@ -79,7 +79,7 @@ async def ask(url: str, path: str, **query: Any) -> Any:
 
 
 async def cursor_of(url: str, scene: Scene, group: str) -> Any:
-    """Where a group is in the partition of a scene."""
+    """Return the cursor of a group in the partition of a scene."""
     queue, partition = quote(scene.queue, safe=""), quote(scene.partition, safe="")
     found = await ask(url, f"/api/v1/resources/queues/{queue}/partitions/{partition}")
     return next(one for one in found["groups"] if one["consumerGroup"] == group)

@@ -1,4 +1,4 @@
-"""What is kept and shown later: lag over time, runs of jobs and their findings, deliveries."""
+"""Stored data is shown later: lag over time, runs of jobs and their findings, deliveries."""
 
 from __future__ import annotations
 

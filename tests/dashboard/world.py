@@ -31,7 +31,7 @@ def becomes(predicate: Callable[[], bool], what: str) -> None:
 
 
 class World:
-    """What the tests of a file share; they keep apart by names of queues."""
+    """The broker that the tests of a file share. Names of queues keep them apart."""
 
     def __init__(self, broker: BrokerProcess, database_url: str) -> None:
         self.broker = broker

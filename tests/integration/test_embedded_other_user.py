@@ -39,7 +39,7 @@ def server(data_dir: Path) -> Iterator[EmbeddedPostgres]:
 
 
 def as_stranger(work: Callable[[], Any]) -> Any:
-    """What the work returns as another user, or the name of the error it ends with."""
+    """Return the result of the work as another user, or the name of its error."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -45,7 +45,7 @@ def _find_bin() -> Path | None:
 
 
 def _account() -> pwd.struct_passwd | None:
-    """Whom root lends the servers to; they refuse to run as root."""
+    """Return the account that runs the servers for root, as which they refuse to run."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):

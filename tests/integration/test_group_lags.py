@@ -220,7 +220,7 @@ class History:
     async def compare_group(
         self, group: str, names: dict[UUID, str], lags: dict[tuple[str, str], int]
     ) -> None:
-        """What a search finds and `why` says, also for a group that nobody knows."""
+        """Compare a search with `why`, including for an unknown group."""
         wanted = {name for name in self.places if self.model.ahead(group, name)}
         if not self.places:
             return

@@ -252,7 +252,7 @@ async def test_sessions_that_insert_in_any_order_do_not_deadlock(
 
 
 async def _heard(database: asyncpg.Connection, calls: Callable[[], Any]) -> list[Any]:
-    """What a listener hears of these calls."""
+    """Return the notifications that a listener gets from these calls."""
     texts: list[str] = []
     await database.add_listener("queen_wake", lambda *call: texts.append(call[3]))
     await calls()

@@ -1,4 +1,4 @@
-"""What is queued instead of stored: one operation per request and partition, as it was pushed."""
+"""Queued pushes: one operation per request and partition, as it was pushed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a publication of Spark leaves to others: who waits for it is known, and space comes back."""
+"""The partitions of a Spark publication can be found, and its disk space comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What queen.publish_staged remembers of a batch tells one that is run again from another one."""
+"""queen.publish_staged distinguishes a repeated batch from another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the database tells a diagnosis, and what is found from it."""
+"""The facts of a diagnosis in the database, and the findings from them."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ async def _step(rng: random.Random, quick: Twin, full: Twin, tag: str, shown: st
 
 
 def _choose(rng: random.Random, delivered: list[int]) -> tuple[list[int], int]:
-    """Which messages to ack, by seq, and under which lease: mostly all of the last delivery."""
+    """Return the messages to ack, by seq, and their lease: mostly all of the last delivery."""
     age = rng.choices([0, 1, 2], [12, 1, 1])[0]
     kinds = ["all", "some", "last", "mixed", "twice", "beyond", "one"]
     kind = rng.choices(kinds, [6, 3, 3, 2, 1, 2, 3])[0]

@@ -14,7 +14,7 @@ _CALL = (
 
 
 class Noted(NamedTuple):
-    """What the function says."""
+    """The result of the function."""
 
     database: str
     is_known: bool

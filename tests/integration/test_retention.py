@@ -1,4 +1,4 @@
-"""Which messages retention removes, and what it leaves in order."""
+"""The messages that retention removes, and the consistency of the rest."""
 
 from __future__ import annotations
 

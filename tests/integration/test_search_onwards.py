@@ -70,7 +70,7 @@ async def test_least_recently_served_of_a_page_comes_first(database: asyncpg.Con
 async def test_message_pushed_behind_the_place_is_not_seen_and_one_before_it_is(
     database: asyncpg.Connection,
 ) -> None:
-    """Which is why a whole search follows when a page is not filled."""
+    """This is why a whole search follows a page that is not full."""
     queue = unique()
     places = sorted(await ensure(database, queue, *"abcdef"))
     await push_all(database, places[0], 1)

@@ -460,7 +460,7 @@ class TestQueueRooms:
 
 
 def _waiting(partitions: list[tuple[int, dict[str, int]]]) -> int:
-    """What some group of the queue has before it; one that has not been there, everything."""
+    """Return how many messages some group has still to get. A new group needs all."""
     groups = {group for _, cursors in partitions for group in cursors}
     return sum(
         count - min((cursors.get(group, 0) for group in groups), default=0)

@@ -27,7 +27,7 @@ async def session(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]
 async def tell(
     session: asyncpg.Connection, group: str, *queues: str, query: str = "one", xid: str = ""
 ) -> str:
-    """What a stream does after a batch that ended just now, or at that transaction."""
+    """Publish a position as a stream does after a batch, now or at that transaction."""
     position = xid or await session.fetchval(_HORIZON)
     told = {
         "group": group,

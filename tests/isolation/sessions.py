@@ -48,7 +48,7 @@ class Want(NamedTuple):
 
 
 class Popped(NamedTuple):
-    """What a call says of one candidate."""
+    """The result of a call for one candidate."""
 
     request: int
     partition_id: UUID
@@ -241,7 +241,7 @@ async def ack_completed(
 
 
 def acks_of(popped: Popped, *, group: str = QUEUE_MODE, status: str = "completed") -> list[Ack]:
-    """What settles everything that a pop delivered."""
+    """Return the acks of everything that a pop delivered."""
     return [
         Ack(popped.partition_id, message["transactionId"], popped.lease_id, status, group)
         for message in popped.messages

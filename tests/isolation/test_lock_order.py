@@ -174,7 +174,7 @@ async def test_every_call_against_every_other_never_deadlocks(
 
 
 async def _assert_consistent(database: asyncpg.Connection) -> None:
-    """What is left belongs together: no orphan, no gap, no cursor ahead of its partition."""
+    """Check for consistency: no orphan, no gap, no cursor ahead of its partition."""
     orphans = await database.fetchval(
         "SELECT count(*) FROM queen.partition_consumers c WHERE NOT EXISTS"
         " (SELECT FROM queen.partition_lookup l WHERE l.partition_id = c.partition_id)"

@@ -236,7 +236,7 @@ async def test_a_slow_push_that_rolls_back_leaves_the_queued_one(
 async def test_a_push_that_waits_for_the_row_goes_behind_what_was_queued_meanwhile(
     connect: Connect, database: asyncpg.Connection
 ) -> None:
-    """What it finds is decided when it has the row, not when it began to wait."""
+    """The push decides when it has the row, not when it began to wait."""
     slow, waiting, other = await connect(), await connect(), await connect()
     (place,) = await ensure(slow, unique())
     async with slow.transaction():
@@ -529,7 +529,7 @@ async def test_a_failure_and_a_changed_policy_agree_whoever_comes_first(
 
 
 async def _go_on(session: asyncpg.Connection, queue: str) -> None:
-    """What configure_queue does for onFailedOperation, with all other options as they are."""
+    """Set onFailedOperation as configure_queue does, with all other options as they are."""
     options = await session.fetchval(
         "SELECT jsonb_object_agg(regexp_replace(initcap(replace(e.key, '_', ' ')), ' ', '', 'g'),"
         " e.value) FROM queen.queues q, jsonb_each(to_jsonb(q)) e WHERE q.name = $1",

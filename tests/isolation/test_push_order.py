@@ -146,7 +146,7 @@ async def test_eight_sessions_with_rollbacks_and_shared_ids_have_one_winner_and_
 async def _push_at_random(
     session: asyncpg.Connection, place: UUID, number: int
 ) -> list[tuple[str, str, str]]:
-    """What this session committed: transaction id, message id and outcome letter."""
+    """Return this session's commits: transaction id, message id and outcome letter."""
     chance = random.Random(number)
     committed = []
     for turn in range(_PUSHES):

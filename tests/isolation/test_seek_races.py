@@ -259,7 +259,7 @@ async def test_ack_without_a_lease_still_makes_its_cursor(database: asyncpg.Conn
 
 
 class _Story:
-    """What a group got and under which leases, while it is moved back again and again."""
+    """The deliveries and leases of a group that is moved back again and again."""
 
     def __init__(self, places: list[UUID]) -> None:
         self.places = places

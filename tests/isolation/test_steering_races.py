@@ -1,4 +1,4 @@
-"""What operators do to a cursor, beside the ack of a lease on it: the later of the two loses."""
+"""An operator moves a cursor while an ack of its lease runs: the later one loses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a group starts, when messages commit around the moment of its subscription."""
+"""The start of a group when messages commit around its subscription."""
 
 from __future__ import annotations
 

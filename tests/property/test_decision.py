@@ -27,7 +27,7 @@ SCOPES = [
 
 
 class World(NamedTuple):
-    """What the engine decides about."""
+    """The input of the planner."""
 
     pools: list[Pool]
     busy: set[UUID]
@@ -96,7 +96,7 @@ def given_to(plan: Plan, pool: Pool) -> list[UUID]:
 
 
 def reserved_from(world: World, pool: Pool) -> set[UUID]:
-    """What others of the group wait for by name."""
+    """Return the partitions that other pops of the group wait for by name."""
     if pool.is_specific:
         return set()
     return {
@@ -108,7 +108,7 @@ def reserved_from(world: World, pool: Pool) -> set[UUID]:
 
 
 def free_for(world: World, plan: Plan, pool: Pool) -> list[UUID]:
-    """What the plan has left of a pool's partitions."""
+    """Return the partitions of a pool that the plan leaves free."""
     pot = {
         one
         for a in plan.assignments

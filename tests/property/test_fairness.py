@@ -74,7 +74,7 @@ class Factory:
         self.asked[intention.number] = (worker, self.turn)
 
     def look_up(self) -> None:
-        """What look-ups say of the pools that need one: everything, in a fixed order."""
+        """Answer a look-up for the pools that need one: everything, in a fixed order."""
         self.board.state.tick += 1
         for pool in self.board.state.pools:
             if pool.waiting_count and not pool.ready:

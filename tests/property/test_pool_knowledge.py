@@ -1,4 +1,4 @@
-"""What a broker knows of partitions, against a model of the database.
+"""A broker's knowledge of partitions against a model of the database.
 
 The promise: while a pool has a horizon, every partition with messages for its group is ready, held
 or in a call of the pool, or the next look-up finds it by itself, because a transaction at or above

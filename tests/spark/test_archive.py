@@ -91,7 +91,7 @@ def test_others_read_the_lake_without_spark(feed: Feed, archive: Archive, lake: 
 
 
 class MetricFamily:
-    """What a job says of its progress."""
+    """The progress that a job reports."""
 
     def __init__(self) -> None:
         self.writing: list[tuple[int | None, int | None]] = []

@@ -1,4 +1,4 @@
-"""What can be wrong from outside ends in one sentence, and nothing is half published or read."""
+"""Bad input ends in one sentence, and nothing is half published or read."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_a_role_without_rights_writes_nothing(
 
 
 def stage(url: str, rows: int) -> Stage:
-    """What a task does with so many rows."""
+    """Stage this many rows as a task does."""
     options = parse_sink_options(
         {"url": url, "queue": "orders"}, {"payload": "string"}, is_stream=False
     )

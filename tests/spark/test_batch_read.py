@@ -182,7 +182,7 @@ def test_conditions_are_applied_by_the_database(database_url: str, feed: Feed) -
 
 
 def read_by_hand(url: str, **options: str) -> set[tuple[str, int]]:
-    """What the tasks of a read give to Spark."""
+    """Return the rows that the tasks of a read give to Spark."""
     reader = QueenBatchReader(read_options({"url": url, "queue": "orders,bills", **options}))
     batches = [batch for task in reader.partitions() for batch in reader.read(task)]
     found = [(row["partition"], row["seq"]) for batch in batches for row in batch.to_pylist()]

@@ -39,7 +39,7 @@ def work(feed: Feed) -> None:
 
 
 def dead_rows(feed: Feed) -> int:
-    """What vacuum could not remove, of the tables that are rewritten most, in its own words."""
+    """Return vacuum's count of rows that it could not remove, for the busiest tables."""
     told: list[str] = []
     session = feed.session()
     session.add_log_listener(lambda _, message: told.append(message.message))

@@ -52,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _idle(reader: QueenStreamReader) -> dict[str, Any]:
-    """Where a stream stands that has read everything and has looked once more."""
+    """Return the position of a stream that has read everything and has polled once more."""
     end = reader.latestOffset(reader.initialOffset(), ALL)
     assert reader.latestOffset(end, ALL) == end
     return end

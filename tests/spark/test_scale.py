@@ -64,7 +64,7 @@ _IN_ORDER = """
 
 
 def _windows() -> dict[str, list[dict[str, int]]]:
-    """What the windows of each key have to hold, in order."""
+    """Return the expected windows of each key, in order."""
     found: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     for n in range(MESSAGES):
         window = found[str(n % KEYS), n // PER_SECOND // WINDOW_S * WINDOW_S]

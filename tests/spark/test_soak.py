@@ -66,7 +66,7 @@ def _stored(feed: Feed, queue: str) -> dict[str, list[int]]:
 
 
 def _is_taken_in(feed: Feed, expected: Counter[str]) -> bool:
-    """Whether everything that was answered has its number, also what was answered 202."""
+    """Return whether every answered push has its number, including those answered 202."""
     if feed.rows(_WAITING)[0]["n"]:
         return False
     found = {row["partition"]: row["last_seq"] for row in feed.rows(_LAST, SOURCE)}

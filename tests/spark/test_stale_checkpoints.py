@@ -44,7 +44,7 @@ def run(
 
 
 def written(feed: Feed, tmp_path: Path) -> int:
-    """How many rows there are, wherever they went."""
+    """Return how many rows there are, in queue or table."""
     if (tmp_path / "lake").exists():
         return int(DeltaTable(str(tmp_path / "lake")).to_pyarrow_table().num_rows)
     return len(

@@ -22,7 +22,7 @@ Start = Callable[..., StreamingQuery]
 
 
 class Sink:
-    """What a stream gave, batch by batch, with every attempt at a batch."""
+    """The output of a stream, batch by batch, with every attempt at a batch."""
 
     def __init__(self) -> None:
         self.attempts: list[tuple[int, frozenset[tuple[str, int]]]] = []
@@ -38,7 +38,7 @@ class Sink:
             raise RuntimeError("the sink is broken")
 
     def rows(self) -> Counter[tuple[str, int]]:
-        """Of each batch its last attempt."""
+        """Return the last attempt of each batch."""
         return Counter(row for rows in dict(self.attempts).values() for row in rows)
 
     def sizes(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""What tasks of ours do to the Python processes that Spark keeps for them."""
+"""The effect of our tasks on the Python processes that Spark keeps for them."""
 
 from __future__ import annotations
 

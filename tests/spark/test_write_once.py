@@ -22,7 +22,7 @@ Write = Callable[[DataFrame, int], None]
 
 
 class _Interrupted(Exception):
-    """What ends a batch between its write and Spark's note of it."""
+    """Ends a batch between its write and Spark's record of it."""
 
 
 def _run(frame: DataFrame, checkpoint: Path, write: Write) -> None:

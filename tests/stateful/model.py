@@ -1,4 +1,4 @@
-"""What a queue should do, in memory and one call at a time: the rules of pop and ack.
+"""A model of a queue, in memory and one call at a time: the rules of pop and ack.
 
 Nothing here knows SQL, HTTP or time; an expired lease is a state that somebody sets.
 """
@@ -31,7 +31,7 @@ class AckOf(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """What an ack item must come to; None where either answer is right."""
+    """The expected result of an ack item. None if either answer is right."""
 
     success: bool | None
     is_dead: bool
@@ -66,7 +66,7 @@ class Pair:
             self.lease_state = "expired"
 
     def preview(self, messages: list[Message], batch: int) -> list[Message]:
-        """What a pop would deliver now, without delivering it."""
+        """Return the messages that a pop would deliver now, without delivering them."""
         return copy.deepcopy(self).pop(messages, batch, is_auto_ack=True)
 
     def pop(self, messages: list[Message], batch: int, *, is_auto_ack: bool) -> list[Message]:

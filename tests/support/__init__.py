@@ -1,1 +1,1 @@
-"""What several test folders share: waiting, processes, data makers. Holds no tests."""
+"""Helpers of several test folders: waiting, processes, data makers. Holds no tests."""

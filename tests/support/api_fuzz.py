@@ -65,7 +65,7 @@ FRAMES = [
 
 
 class Report:
-    """What came back."""
+    """Counts of the answers, and failures."""
 
     def __init__(self) -> None:
         self.statuses: Counter[int] = Counter()

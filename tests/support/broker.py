@@ -218,7 +218,7 @@ def _query(query: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process with this id runs."""
+    """Return whether a process with this id runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -39,12 +39,12 @@ class Ended(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What -o json has printed."""
+        """Return the output of -o json."""
         return json.loads(self.out)
 
     @property
     def lines(self) -> list[Any]:
-        """What -o ndjson has printed."""
+        """Return the output of -o ndjson."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 

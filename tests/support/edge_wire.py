@@ -37,7 +37,7 @@ _THREADS = ThreadPoolExecutor(2, thread_name_prefix="edge")
 
 
 class RecordingTransport(asyncio.Transport):
-    """What the event loop would do with the connection."""
+    """Records what the event loop would do with the connection."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})

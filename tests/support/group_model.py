@@ -33,7 +33,7 @@ class Start:
 
 @dataclass
 class Group:
-    """What is remembered of a group on the queue."""
+    """The remembered state of a group on the queue."""
 
     cursors: dict[str, int] = field(default_factory=dict)
     #: By partition; the empty name is the whole queue.
@@ -64,7 +64,7 @@ class Model:
         starts[partition] = self._start(time)
 
     def position(self, name: str, partition: str) -> int:
-        """How many messages of a partition the group has passed."""
+        """Return how many messages of a partition the group has passed."""
         group, messages = self.group(name), self.partitions[partition]
         if partition in group.cursors:
             return group.cursors[partition]
@@ -76,12 +76,12 @@ class Model:
         return sum(message.created_at < start.time for message in messages)
 
     def ahead(self, name: str, partition: str) -> list[Message]:
-        """What the group has before it in a partition."""
+        """Return the messages of a partition that the group has still to get."""
         messages = self.partitions[partition][self.position(name, partition) :]
         return [message for message in messages if message.is_kept]
 
     def lags(self) -> dict[tuple[str, str], int]:
-        """Of every known group, the partitions in which it is behind."""
+        """Return, for every known group, the partitions in which it is behind."""
         found = {
             (name, partition): len(self.ahead(name, partition))
             for name, group in self.groups.items()
@@ -91,7 +91,7 @@ class Model:
         return {pair: lag for pair, lag in found.items() if lag}
 
     def pending(self) -> dict[str, int]:
-        """What is not passed by every group; all of it where there is none."""
+        """Return the messages that not every group has passed. Without groups, all."""
         known = [name for name, group in self.groups.items() if group.is_known]
         kept = {
             name: sum(one.is_kept for one in messages) for name, messages in self.partitions.items()

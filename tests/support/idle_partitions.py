@@ -12,7 +12,7 @@ IDLE = 1_000
 
 
 class Removed(NamedTuple):
-    """What one call has done, and where to go on."""
+    """The result of one call, and where to continue."""
 
     removed: int = 0
     next_after: UUID | None = None

@@ -189,7 +189,7 @@ class KnowledgeWorld:
                 self._put_back(one, PopEvent.REFUSED)
 
     def break_call(self, call: Call, *, comes_back: bool) -> None:
-        """Whether or not it was committed, the broker hears of an error."""
+        """Report an error to the broker, whether or not the call was committed."""
         self.calls.remove(call)
         self.board.end(call.assignments)
         for one in call.assignments:

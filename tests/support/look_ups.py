@@ -28,7 +28,7 @@ class Ask(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a look-up says of one place."""
+    """The result of a look-up for one place."""
 
     is_found: bool
     is_complete: bool
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
     @property
     def left_behind(self) -> tuple[UUID, ...]:
-        """What a broker would tell the next look-up of."""
+        """Return the held partitions that a broker passes to the next look-up."""
         return (*self.ready, *self.held)
 
 

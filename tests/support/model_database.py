@@ -33,7 +33,7 @@ LEASE_TIME = 3
 
 @dataclass
 class ModelCursor:
-    """Where a group stands in a partition."""
+    """The state of a group in a partition."""
 
     seq: int = 0
     lease_id: UUID | None = None
@@ -123,7 +123,7 @@ class ModelDatabase:
         self.open.remove(transaction)
 
     def holder(self, partition: ModelPartition) -> Transaction | None:
-        """Who has the partition's row locked: pushes to it come one after the other."""
+        """Return the holder of the partition's row lock, which serialises pushes."""
         holders = [one for one in self.open if partition in dict(one.pushes)]
         return holders[0] if holders else None
 
@@ -149,7 +149,7 @@ class ModelDatabase:
         return [one for one in scope if one in fresh or one.id in ask.known_ids]
 
     def _pending(self, ask: ResolveAsk) -> Iterator[tuple[ModelPartition, int, str]]:
-        """What has messages, when it is due, and why not before."""
+        """Yield partitions with messages, when they are due, and why not before."""
         for one in self._to_check(ask):
             cursor = one.cursor(ask.consumer_group)
             if one.last_seq > cursor.seq:
@@ -291,7 +291,7 @@ class ModelDatabase:
         cursor.lease_id = None
 
     def is_free(self, one: ModelPartition, group: str) -> bool:
-        """Whether a pop of the group could have it now."""
+        """Return whether a pop of the group could get the partition now."""
         cursor = one.cursor(group)
         is_leased = cursor.lease_id is not None and cursor.expires_at > self.now
         return not (is_leased or cursor.is_blocked or cursor.retry_at > self.now)

@@ -73,7 +73,7 @@ class PendingCall:
 
 
 class ModelStore:
-    """What the pop path uses of `queenmq.engine.ports.MessageStore`."""
+    """The part of `queenmq.engine.ports.MessageStore` that the pop path uses."""
 
     def __init__(self, database: ModelDatabase) -> None:
         self._database = database

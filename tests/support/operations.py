@@ -32,7 +32,7 @@ class Answered(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a worker took, in the order of each partition."""
+    """The operations that a worker claimed, in the order of each partition."""
 
     token: UUID
     rows: list[asyncpg.Record]

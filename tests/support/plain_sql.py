@@ -1,4 +1,4 @@
-"""What people do to the tables without the broker: insert messages, look at lookup rows.
+"""Changes to the tables without a broker: insert messages, read lookup rows.
 
 Also the SQL that the documentation tells them to run, taken from its pages.
 """

@@ -309,7 +309,7 @@ class PopSimulation:
             assert not there, f"{intention.request} got nothing while there was something for it"
 
     def _going_to_others(self, intention: Intention) -> set[UUID]:
-        """What a pop that came later is just getting, because this one was away in a call."""
+        """Return partitions that later pops get while this one is away in a call."""
         group = intention.request.consumer_group
         return {
             one

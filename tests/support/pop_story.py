@@ -152,7 +152,7 @@ class Story:
             assert not names, f"{intention.request} got nothing while {names} had messages for it"
 
     def going_to_others(self, intention: Intention) -> set[UUID]:
-        """What a pop that came later is just getting, because this one was away in a call."""
+        """Return partitions that later pops get while this one is away in a call."""
         in_calls = {number for pool in self.service._board._state.pools for number in pool.claims}
         return {
             one

@@ -65,7 +65,7 @@ class TalliedTimes(StateTimes):
 
 
 def told(times: StateTimes) -> tuple[dict[PopState, int], dict[PopState, float]]:
-    """How often each state was come into, and the milliseconds in it."""
+    """Return how often each state was entered, and the milliseconds in it."""
     assert isinstance(times, TalliedTimes)
     entries = {state: times.entries[state] for state in PopState}
     return entries, {state: tally.value for state, tally in times.tallies.items()}
@@ -148,7 +148,7 @@ class OpenBoard(PopBoard):
         self._results.end(assignments)
 
     def learn(self, assignment: Assignment, answers: Iterable[PopGrant], now_ms: float = 0) -> bool:
-        """Whether the partition that was tried is still known."""
+        """Return whether the partition that was tried is still known."""
         return not list(self._results.learn(assignment, list(answers), now_ms))
 
 
@@ -193,7 +193,7 @@ def served(plan: Plan) -> list[Intention]:
 def make_grant(
     number: int, outcome: str, *, has_more: bool | None = None, due_ms: float | None = None
 ) -> PopGrant:
-    """What a call says of one candidate."""
+    """Return the result of a call for one candidate."""
     nothing = [None] * (len(PopGrant._fields) - 6)
     return PopGrant(1, partition(number), decode_pop(outcome), None, has_more, due_ms, *nothing)
 
@@ -206,7 +206,7 @@ def make_resolved(
     is_found: bool = True,
     next_due_ms: float | None = None,
 ) -> Resolved:
-    """What a look-up says of one place."""
+    """Return the result of a look-up for one place."""
     held = held or {}
     return Resolved(
         is_found=is_found,

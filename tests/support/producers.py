@@ -141,6 +141,6 @@ async def pop_all(url: str, queue: str, count: int) -> dict[str, list[Any]]:
 
 
 def _differences(values: list[int]) -> list[tuple[int, int]]:
-    """Where one number is not followed by the next."""
+    """Return the places where a number is not followed by the next."""
     pairs = zip([0, *values], [*values, -1], strict=True)
     return [pair for pair in pairs if pair[1] != pair[0] + 1][:10]

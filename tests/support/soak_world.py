@@ -95,7 +95,7 @@ class World:
             self._driver_killed()
 
     def _is_ready(self, what: str) -> bool:
-        """Whether it has done something since it was started, and so can be killed again."""
+        """Return whether it has done something since its start, so that it can be killed again."""
         if what == "executor":
             return bool(self.driver.executors())
         if what == "archive":
@@ -120,7 +120,7 @@ class World:
         self._start_archive()
 
     def has_killed_all(self) -> bool:
-        """Whether each kind had its turn."""
+        """Return whether each kind had its turn."""
         return set(self.kills) == set(_VICTIMS)
 
     def finish(self) -> None:

@@ -76,7 +76,7 @@ def child(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    """What a child reports, until it ends; a line torn by its death is no report."""
+    """Yield the reports of a child until it ends, without a line torn by its death."""
     assert process.stdout is not None
     return (line[:-1] for line in process.stdout if line.endswith("\n"))
 

@@ -33,14 +33,14 @@ class Row(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What a task tells the driver."""
+    """The report of a task to the driver."""
 
     id: UUID
     count: int
 
 
 class Published(NamedTuple):
-    """What came of a batch."""
+    """The result of a batch."""
 
     is_repeat: bool
     stored: int
@@ -49,7 +49,7 @@ class Published(NamedTuple):
 
 
 async def stage(session: asyncpg.Connection, *rows: Row) -> Stage:
-    """What one task does."""
+    """Stage rows as one task does."""
     stage_id = uuid4()
     lists = [one for n in range(0, len(rows), SLICE) for one in _lists(rows[n : n + SLICE])]
     await session.copy_records_to_table(
@@ -87,7 +87,7 @@ async def publish(
     *stages: Stage,
     digest: int | None = None,
 ) -> Published:
-    """What the driver does."""
+    """Publish as the driver does."""
     row = await session.fetchrow(
         "SELECT * FROM queen.publish_staged($1, $2, $3, $4, $5)",
         query_id,
@@ -101,7 +101,7 @@ async def publish(
 
 
 async def staged(session: asyncpg.Connection) -> int:
-    """How many messages are staged."""
+    """Return how many messages are staged."""
     count: int = await session.fetchval(
         "SELECT coalesce(sum(cardinality(payloads)), 0) FROM queen.spark_staging"
     )

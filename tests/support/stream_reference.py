@@ -1,4 +1,4 @@
-"""What windows hold, computed in plain Python over the whole source."""
+"""Computes the content of windows in plain Python over the whole source."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def rows(text: str) -> Iterator[list[str]]:
 
 
 def differences(documented: set[str], actual: set[str]) -> list[str]:
-    """What one side has and the other has not, in words."""
+    """Return in words what only one side has."""
     missing = [f"{name} is not documented" for name in actual - documented]
     return missing + [f"{name} does not exist" for name in documented - actual]
 
@@ -131,7 +131,7 @@ def test_every_route_is_on_the_api_page_and_no_other() -> None:
 
 
 def api_sections() -> dict[str, str]:
-    """What the page says of each route; its heading is without the names of parameters."""
+    """Return the section of each route, by its heading without names of parameters."""
     parts = re.split(r"^### ([A-Z]+ /\S*)\n", read("docs/api.md"), flags=re.M)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
     return {re.sub(r"\{[^}]*\}", "{}", name): text for name, text in sections.items()}

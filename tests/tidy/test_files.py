@@ -1,4 +1,4 @@
-"""What may be committed: small text files in known places, free of leftovers."""
+"""Only small text files in known places are committed, free of leftovers."""
 
 from __future__ import annotations
 

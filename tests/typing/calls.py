@@ -89,7 +89,7 @@ async def admin(queen: Queen) -> None:
 
 
 async def mistakes(queen: Queen) -> None:
-    """What a type checker has to refuse. `warn_unused_ignores` fails if it does not."""
+    """Calls that a type checker must refuse. `warn_unused_ignores` fails if it does not."""
     await queen.push("orders")  # type: ignore[call-arg]
     await queen.pop("orders", batch="ten")  # type: ignore[call-overload]
     await queen.admin.list_queues(serch="a")  # type: ignore[call-arg]

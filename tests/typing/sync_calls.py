@@ -67,7 +67,7 @@ def admin(queen: SyncQueen) -> None:
 
 
 def mistakes(queen: SyncQueen) -> None:
-    """What a type checker has to refuse. `warn_unused_ignores` fails if it does not."""
+    """Calls that a type checker must refuse. `warn_unused_ignores` fails if it does not."""
     queen.push("orders")  # type: ignore[call-arg]
     queen.queue("orders").batch("ten")  # type: ignore[arg-type]
     queen.admin.list_queues(serch="a")  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""What `make bench-check` reads, judges and leaves unjudged."""
+"""The input and the verdicts of `make bench-check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the requests of the contract need: messages in every state, a history, leases, a stream."""
+"""The data that requests of the contract need: messages in every state, leases, a stream."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.support.broker import SOON_S, unique
 
 
 class Seen:
-    """What handlers got; stops the consumers when there is enough of it."""
+    """The messages that handlers got. Stops the consumers when there are enough."""
 
     def __init__(self, wanted: int) -> None:
         self.data: list[Any] = []

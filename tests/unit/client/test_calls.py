@@ -1,4 +1,4 @@
-"""What requests look like: items, paths, acks."""
+"""The form of requests: items, paths, acks."""
 
 from __future__ import annotations
 

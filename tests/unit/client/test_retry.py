@@ -1,4 +1,4 @@
-"""Which failures are tried again, and when: the decision alone, without a network."""
+"""The decision to retry and its time, without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How ack requests become calls: whole leases apart from the rest, one lease asked for once."""
+"""Ack requests become calls: whole leases apart from the rest, one lease asked for once."""
 
 from __future__ import annotations
 

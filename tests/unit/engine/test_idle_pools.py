@@ -34,7 +34,7 @@ class Asked(KnowledgeWorld):
         return counted
 
     def ask_all(self) -> list[str]:
-        """What one look-up of all pools asks for, and of how many places."""
+        """Return the questions of one look-up of all pools, and the number of places."""
         self.questions.clear()
         self.look_up_now(self.board.state.pools)
         return self.questions

@@ -48,7 +48,7 @@ def test_a_number_that_was_set_stays() -> None:
 
 
 def test_adaptive_is_near_the_best_fixed_number_of_each_cell() -> None:
-    """By simulation, seeded, for one cost of calls; docs/performance.md has the wider grid."""
+    """A seeded simulation for one cost of calls. docs/performance.md has the wider grid."""
     shares = {}
     for clients in (1, 16, 64, 256):
         for away_ms in (0, 1, 5):

@@ -1,4 +1,4 @@
-"""What becomes of an operation under load: every type, engaged or not, below and at its bound."""
+"""The decision about an operation under load: every type, below and at its bound."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class TestPressure:
 
 
 def run(values: list[float], *, threshold: float = 0.7) -> list[bool]:
-    """Whether a type is engaged after each of these pressures."""
+    """Return whether a type is engaged after each of these pressures."""
     states, is_engaged = [], False
     for value in values:
         is_engaged = engage(is_engaged, value, threshold, RELEASE_RATIO)

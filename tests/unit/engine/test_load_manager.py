@@ -30,7 +30,7 @@ ACKS = (OperationType.ACK_BATCH, OperationType.ACK_SINGLE)
 
 @dataclass
 class World:
-    """What a manager measures."""
+    """The measurements of a manager."""
 
     slots: SlotUse = field(default_factory=lambda: SlotUse(16, 0, 0))
     fullness: float = 0.0

@@ -1,4 +1,4 @@
-"""How long one try of a lane may wait for its partition."""
+"""The lock wait of one try of a lock queue."""
 
 from __future__ import annotations
 

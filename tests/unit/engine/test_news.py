@@ -1,4 +1,4 @@
-"""What happened reaches every subscriber, in the declared order."""
+"""News reaches every subscriber, in the declared order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When pools that nothing has woken are looked at again."""
+"""The times of polls for pools without news."""
 
 from __future__ import annotations
 

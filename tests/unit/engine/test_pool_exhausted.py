@@ -1,4 +1,4 @@
-"""When a pool knows enough to send somebody away without messages."""
+"""The knowledge that a pool needs to answer a pop empty."""
 
 from __future__ import annotations
 

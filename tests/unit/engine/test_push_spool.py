@@ -1,4 +1,4 @@
-"""What is kept on disk comes back as it was, in order, once, and holds up nobody for ever."""
+"""The spool returns pushes unchanged, in order and once, and blocks no caller forever."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class World:
         return spool, drain
 
     def reasons(self) -> list[tuple[bytes, str]]:
-        """What was set aside, and why."""
+        """Return the records set aside, and why."""
         aside = Aside(self.path / "aside")
         try:
             return [(entry.body, entry.reason) for entry in aside.entries()]

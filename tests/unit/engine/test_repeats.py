@@ -1,4 +1,4 @@
-"""When the transaction ids of a push are looked for."""
+"""The decision to check a push for duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker remembers of the starts of groups, and when it asks again."""
+"""A broker's memory of the starts of groups, and when it asks again."""
 
 from __future__ import annotations
 

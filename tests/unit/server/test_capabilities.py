@@ -1,4 +1,4 @@
-"""What health says of each kind of request."""
+"""The state of each kind of request in /health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who hears which news in a whole broker."""
+"""The subscribers of news in a whole broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queues and transactions come next: each queue once, the ones furthest behind first."""
+"""The next queues and transactions: each queue once, the ones furthest behind first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows are cut into batches and how fast these are written, without Spark."""
+"""Rows are cut into batches and written at a rate, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files are made one."""
+"""The choice of files to merge."""
 
 from __future__ import annotations
 

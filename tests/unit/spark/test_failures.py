@@ -1,4 +1,4 @@
-"""What Spark tells of a failure becomes the kind of error that it is, and its exit code."""
+"""A failure of Spark becomes the right kind of error, with its exit code."""
 
 from __future__ import annotations
 

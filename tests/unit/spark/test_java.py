@@ -1,4 +1,4 @@
-"""Which Java Spark is given, and what the folder for the shipped one does."""
+"""The choice of a Java for Spark, and the folder for the shipped one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write may be asked to do, and what it says when it cannot."""
+"""The options of a write, and the errors of invalid ones."""
 
 from __future__ import annotations
 

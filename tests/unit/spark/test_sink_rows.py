@@ -29,7 +29,7 @@ def in_clear(_: str) -> bool:
 
 
 def checked(*rows: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
-    """What rows become, all in one batch."""
+    """Return the checked rows, all in one batch."""
     batch = pa.RecordBatch.from_pylist(list(rows))
     encrypted = options.pop("encrypted", ())
     columns = options.pop("columns", ALL & set(batch.schema.names))

@@ -33,7 +33,7 @@ def row(queue: str = "secret", **values: Any) -> dict[str, Any]:
 
 
 def seal(*rows: dict[str, Any], keys: tuple[Key, ...] = (KEY,)) -> list[dict[str, Any]]:
-    """What becomes of rows, of which those of queues named `secret...` are to be encrypted."""
+    """Encrypt the rows of queues named `secret...` and return all rows."""
     batch = pa.RecordBatch.from_pylist(list(rows), pa.schema(_fields(rows)))
     sealer = Sealer(keys, lambda names: {name for name in names if name.startswith("secret")})
     return [found for one in sealer.seal([batch]) for found in one.to_pylist()]

@@ -1,4 +1,4 @@
-"""What the reports of a query add up to."""
+"""The sums over the reports of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the options of a read or write come from: tables, paths, the settings."""
+"""The origin of the options of a read or write: tables, paths, the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which SQLSTATE blames whom: the data of a request, the database as a whole, or neither."""
+"""The SQLSTATEs that blame the data of a request, the database as a whole, or neither."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from queenmq.storage.connection.driver_errors import translate_error
 
 
 def _raised(code: str, *, function: str = "ereport") -> errors.QueenError:
-    """What becomes of an error of the server, raised in this function of its own."""
+    """Return the translation of a server error that is raised in its own function."""
     fields = {"C": code, "M": 'no right on table "secret"', "R": function}
     error = asyncpg.PostgresError.new(fields)
     with pytest.raises(errors.QueenError) as found, translate_error(is_sent=True):
@@ -86,7 +86,7 @@ def test_only_the_words_of_a_function_that_refuses_data_are_for_callers(code: st
 
 
 class _Unencodable(asyncpg.InterfaceError, ValueError):
-    """What the driver raises for an argument that it cannot encode."""
+    """The error of the driver for an argument that it cannot encode."""
 
 
 def test_nothing_that_the_driver_says_is_for_callers() -> None:

@@ -1,4 +1,4 @@
-"""How a changed function takes the place of the one that older brokers call."""
+"""A changed function replaces the one that older brokers call."""
 
 from __future__ import annotations
 

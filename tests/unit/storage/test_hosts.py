@@ -1,4 +1,4 @@
-"""What a database URL says, and what is wrong with one that says nothing useful."""
+"""Parsing of database URLs, and the errors of useless ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the database counts as down, and when as back."""
+"""The decision that the database is down, and that it is back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which releases may share a schema, and what each start does to it."""
+"""The releases that may share a schema, and the effect of each start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several servers is used, by what they say of themselves."""
+"""The choice among several servers by their own reports."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ async def opened(home: Path, database_id: str | None) -> AsyncIterator[SpoolPair
 
 
 async def drain(pair: SpoolPair, count: int = 100) -> list[bytes]:
-    """What is read until nothing is left, or this much."""
+    """Read until nothing is left, or up to this much."""
     assert await pair.try_lead()
     bodies: list[bytes] = []
     while pair.pending and len(bodies) < count:

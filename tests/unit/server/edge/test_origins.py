@@ -1,4 +1,4 @@
-"""Which web pages may use a server through a browser."""
+"""The web pages that may use a server through a browser."""
 
 from __future__ import annotations
 

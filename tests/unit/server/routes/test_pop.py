@@ -1,4 +1,4 @@
-"""What a pop's path and query string ask for, and how its answer is put together."""
+"""A pop's path and query become a request, and messages become its answer."""
 
 from __future__ import annotations
 

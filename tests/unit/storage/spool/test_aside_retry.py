@@ -1,4 +1,4 @@
-"""What was set aside goes back into the spool: in order, once, and never lost on the way."""
+"""Records set aside go back into the spool: in order, once, and never lost on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a crash, a full disk or a failing one leaves behind: no answered record is lost silently."""
+"""After a crash, a full disk or a failing one, no answered record is lost silently."""
 
 from __future__ import annotations
 
