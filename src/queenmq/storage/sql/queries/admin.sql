@@ -14,8 +14,8 @@ SELECT queen.clear_queue($1, $2);
 SELECT 1;
 
 -- name: sweep_lease_partitions
--- A lease that no cursor carries any more means nothing to anybody. One that has ended is kept for an hour where a
--- cursor still carries it, so that it is known to have ended. The page's last lease, if there may be more.
+-- Remove leases that no cursor carries. A lease that has ended stays for an hour while a cursor still carries it,
+-- so that Queen knows that it has ended. Return the page's last lease if there may be more.
 WITH page AS MATERIALIZED (
     SELECT lp.* FROM queen.lease_partitions lp
     WHERE lp.lease_id > $1
@@ -39,7 +39,7 @@ SELECT CASE WHEN (SELECT count(*) FROM page) = $2
             THEN (SELECT lease_id FROM page ORDER BY lease_id DESC LIMIT 1) END;
 
 -- name: sweep_staged
--- From stage to stage by the index: there are few of them, with many rows each.
+-- Go from stage to stage by the index: there are few stages, with many rows each.
 WITH RECURSIVE stages AS (
     (SELECT stage_id, created_at FROM queen.spark_staging ORDER BY stage_id, ordinal LIMIT 1)
     UNION ALL
@@ -91,7 +91,7 @@ WITH removed AS (
 SELECT count(*) FROM removed;
 
 -- name: sweep_ack_history
--- From queue to queue by the index. Of a deleted queue nothing is kept.
+-- Go from queue to queue by the index. Keep nothing of a deleted queue.
 WITH RECURSIVE held AS (
     (SELECT h.queue_id FROM queen.ack_history h ORDER BY h.queue_id LIMIT 1)
     UNION ALL

@@ -13,7 +13,7 @@ SELECT u.queue_name, u.partition_name, p.id AS partition_id, q.id AS queue_id, q
        q.encryption_enabled AS is_encrypted, queen.partition_number(p.id) AS number
 FROM unnest($1::text[], $2::text[]) AS u (queue_name, partition_name)
 JOIN queen.queues q ON q.name = u.queue_name
--- By both columns of the index: a plan made while a queue was small is kept when it has grown.
+-- Compare both columns of the index, because PostgreSQL keeps a plan that it made while a queue was small.
 CROSS JOIN LATERAL (
     SELECT x.id FROM queen.partitions x WHERE x.queue_id = q.id AND x.name = u.partition_name OFFSET 0
 ) p;

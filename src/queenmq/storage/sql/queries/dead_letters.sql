@@ -28,7 +28,7 @@ SELECT queue_name, partition_name, partition_id::text, transaction_id, message_i
 FROM queen.retry_dead_letters($1, $2, $3, $4, $5, $7, $8, $9, $10, $11, $6, $12, $13, $14, $15);
 
 -- name: list_sealed_letters
--- Encrypted ones whose transaction id is taken: of those that retry_dead_letters is going to look at.
+-- Return encrypted dead letters whose transaction id is taken, among those that retry_dead_letters will read.
 WITH chosen AS (
     SELECT d.id FROM queen.dead_letter_queue d
     JOIN queen.partitions p ON p.id = d.partition_id
@@ -59,7 +59,7 @@ WITH chosen AS (
     FROM sealed s
 )
 SELECT partition_id, seq, queue, partition, transaction_id, payload FROM sized
--- As many as one call takes.
+-- Return as many as one call takes.
 WHERE bytes <= 32 * 1024 * 1024 OR n = 1;
 
 -- name: purge_dead_letters
@@ -77,7 +77,7 @@ WITH matching AS (
     DELETE FROM queen.dead_letter_queue WHERE id IN (
         SELECT d.id FROM queen.dead_letter_queue d
         WHERE d.id IN (SELECT m.id FROM matching m LIMIT $7)
-        -- Waits for no lock: what is locked is being retried or goes with its message.
+        -- Do not wait for locks: another session retries a locked dead letter or removes it with its message.
         FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )

@@ -38,7 +38,7 @@ FROM (
     FROM lags s
     JOIN queen.queues q ON q.id = s.queue_id
     UNION ALL
-    -- Groups that have only a start so far, and nothing before them.
+    -- Groups that only have a start so far, and no lag.
     SELECT DISTINCT m.consumer_group::text, m.queue_name::text, NULL::bigint, NULL::bigint, NULL::numeric,
            NULL::timestamptz
     FROM queen.consumer_groups_metadata m
@@ -50,7 +50,7 @@ LEFT JOIN queen.consumer_groups_metadata g
 ORDER BY f.consumer_group, f.queue_name;
 
 -- name: list_streams
--- Spark streams of one group on one queue are one line, that of the last of them.
+-- Spark streams of one group on one queue share one row, that of the last of them.
 SELECT l.consumer_group, l.queue_name, count(*) AS members, max(l.offset_lag) AS total_lag,
        coalesce(max(floor(extract(epoch FROM now() - l.oldest_at))), 0)::bigint AS max_time_lag,
        max(l.updated_at) AS updated_at
@@ -69,7 +69,7 @@ WITH removed AS (DELETE FROM queen.spark_positions WHERE consumer_group = $1 RET
 SELECT count(*) FROM removed;
 
 -- name: list_lagging
--- Of Spark streams a line is about a whole queue.
+-- A row of a Spark stream is about a whole queue.
 SELECT l.*
 FROM (
     SELECT 'consumer' AS kind, l.consumer_group, q.name::text AS queue_name, p.name::text AS partition_name,
@@ -167,7 +167,7 @@ SELECT p.id::text, p.name::text, q.name::text AS queue, q.namespace::text, q.tas
        l.last_seq - l.first_seq + 1 AS total, l.last_message_created_at AS newest_at
 FROM queen.queues q
 CROSS JOIN LATERAL (
-    -- No queue has to give more than the page needs.
+    -- No queue has to return more rows than the page needs.
     SELECT x.* FROM queen.partitions x WHERE x.queue_id = q.id ORDER BY x.name LIMIT $2::bigint + $3::bigint
 ) p
 JOIN queen.partition_lookup l ON l.partition_id = p.id

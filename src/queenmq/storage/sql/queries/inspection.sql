@@ -5,7 +5,7 @@ SELECT id::text, transaction_id, partition_id::text, queue_name, partition_name,
 FROM queen.list_messages($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $8, $9);
 
 -- name: show_message
--- From its partition or, when it was moved out of there, from its latest dead letter.
+-- Return the message from its partition or, if it has left that, from its latest dead letter.
 WITH found AS (
     SELECT m.partition_id, m.seq, m.id, coalesce(m.transaction_id, m.id::text) AS transaction_id, m.trace_id,
            m.producer_sub, m.created_at, m.payload, m.is_encrypted

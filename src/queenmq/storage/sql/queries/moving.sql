@@ -1,4 +1,4 @@
--- Copying a database to another server. What is composed of names is composed here, quoted.
+-- The queries that copy a database to another server. Statements that contain names are built here, quoted.
 
 -- name: facts
 SELECT current_setting('server_encoding') AS encoding, current_setting('server_version') AS version,
@@ -15,10 +15,10 @@ SELECT EXISTS (SELECT FROM queen.queues) OR EXISTS (SELECT FROM queen.messages)
 SELECT value #>> '{}' FROM queen.system_state WHERE name = 'database_id';
 
 -- name: tables
--- Every table to copy, and how: what to read, into which columns, what to compare, and which tables it refers to.
--- Transaction numbers and snapshots mean nothing on another server, so such columns get their defaults there. Left
--- out are the schema's own tables, switches, what readers with a position on the old server have noted, and what is
--- staged or claimed for the moment.
+-- Return every table to copy: the query to read, the target columns, the values to compare, and the tables it
+-- refers to. Transaction numbers and snapshots mean nothing on another server, so such columns get their defaults
+-- there. Leave out the schema's own tables, switches, positions and marks of readers, and rows that are staged or
+-- claimed.
 SELECT c.oid::regclass::text AS name, n.nspname::text AS schema, c.relname::text AS relation,
        a.names AS columns, greatest(c.reltuples, 0)::bigint AS estimate,
        format('SELECT %s FROM %s t', a.reads, c.oid::regclass) AS reads,
@@ -40,7 +40,7 @@ CROSS JOIN LATERAL (
                         ' AND m.xid >= pg_snapshot_xmin(t.start_snapshot) WHERE q.name = t.queue_name'
                         ' AND NOT pg_visible_in_snapshot(m.xid, t.start_snapshot)))'
                ELSE format('t.%I', x.attname) END, ', ' ORDER BY x.attnum) AS reads,
-           -- Floating point numbers may have been worked out; a start may have been moved.
+           -- Floating point numbers may have been computed, and a start may have been moved.
            string_agg(format('t.%I', x.attname), ', ' ORDER BY x.attnum) FILTER (
                WHERE NOT (c.relname = 'consumer_groups_metadata' AND x.attname LIKE 'subscription%')) AS compared
     FROM pg_attribute x
@@ -53,7 +53,7 @@ WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind = 'r'
 ORDER BY 1;
 
 -- name: lock_tables
--- Stops every writer; readers go on. Switches and the probe of brokers stay writable. $1: how long to wait, in ms.
+-- Stop every writer, but no reader. Switches and the probe of brokers stay writable. $1: how long to wait, in ms.
 SELECT format('SET LOCAL lock_timeout = %s; LOCK TABLE %s IN SHARE MODE', $1::integer, string_agg(c.oid::regclass::text, ', ' ORDER BY c.oid::regclass::text))
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind = 'r' AND c.relname <> 'system_state';
@@ -77,7 +77,7 @@ SELECT setval($1::text::regclass, $2);
 SELECT name, value::text FROM queen.system_state WHERE name LIKE 'paused\_group:%';
 
 -- name: adopt
--- What brokers keep on disk for this database is for the new one from now on.
+-- From now on the spools of brokers belong to the new database.
 UPDATE queen.system_state SET value = to_json($1::text), updated_at = now() WHERE name = 'database_id';
 
 -- name: analyze

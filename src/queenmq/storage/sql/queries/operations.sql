@@ -23,7 +23,7 @@ SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(created_at)
        (SELECT count(*) FROM queen.operation_queue WHERE status = 'failed')
 FROM queen.operation_queue o
 WHERE o.is_blocking
-  -- Those behind a failed one wait for a person, not for us.
+  -- Operations behind a failed one wait for an operator, not for the broker.
   AND NOT EXISTS (SELECT FROM queen.operation_queue f
                   WHERE f.partition_id = o.partition_id AND f.is_blocking AND f.status = 'failed');
 
@@ -56,7 +56,7 @@ WITH removed AS (
     WHERE id IN (SELECT o.id FROM queen.operation_queue o
                  WHERE (o.status IN ('completed', 'discarded')
                         AND o.processed_at < clock_timestamp() - make_interval(secs => $1))
-                    -- Of a deleted queue, held by another session just then.
+                    -- Of a deleted queue, while another session held the row.
                     OR NOT EXISTS (SELECT FROM queen.partition_lookup l
                                    WHERE l.partition_id = o.partition_id)
                  LIMIT $2
@@ -77,9 +77,10 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = now();
 DELETE FROM queen.system_state WHERE name = $1;
 
 -- name: commit_nothing
--- A record that nobody reads, so that the commit waits for the log and for synchronous standbys as those of calls do.
+-- Write a record that is never read, so that the commit waits for the log and for synchronous standbys as commits
+-- of calls do.
 SELECT pg_logical_emit_message(true, 'queen', '');
 
 -- name: probe
--- A write, because a server that only reads is of no use.
+-- Write, because a read-only server is of no use.
 UPDATE queen.system_state SET updated_at = now() WHERE name = 'database_id';

@@ -1,5 +1,5 @@
--- Results of jobs on Spark, for the API. Arguments of the tables: run, queue, group, from, to (NULL: all), limit,
--- offset. A table without groups or times takes them too, and gives the rows of the whole run.
+-- Results of Spark jobs, for the API. Arguments of the tables: run, queue, group, from, to (NULL for all), limit,
+-- offset. A table without groups or times ignores them and returns the rows of the whole run.
 
 -- name: list_runs
 SELECT id::text, scope::text, from_time, to_time, bucket_seconds, messages, finished_at
@@ -7,7 +7,7 @@ FROM queen.analytics_runs
 ORDER BY finished_at DESC, id LIMIT $1 OFFSET $2;
 
 -- name: find_run
--- The one that is named, else the newest.
+-- Return the named run, or the newest.
 SELECT id::text, scope::text, from_time, to_time, bucket_seconds, messages, finished_at
 FROM queen.analytics_runs
 WHERE $1::uuid IS NULL OR id = $1
@@ -74,7 +74,8 @@ WHERE run_id = $1 AND ($2::text IS NULL OR queue = $2)
 ORDER BY queue, up_to_bytes LIMIT $6 OFFSET $7;
 
 -- name: list_job_runs
--- Of one job, or with NULL of all; newest first. A run without a sign of life for five minutes was killed.
+-- Return runs of one job, or with NULL of all, newest first. A run without a sign of life for five minutes was
+-- killed.
 SELECT r.id::text, r.job::text, r.options::text, r.started_at, r.finished_at,
        CASE WHEN r.outcome = 'running' AND r.seen_at < now() - interval '5 minutes' THEN 'lost' ELSE r.outcome END
            AS outcome,
@@ -104,8 +105,9 @@ ORDER BY q.name, a.location, a.lake
 LIMIT 1000;
 
 -- name: list_archived_days
--- Days are those of UTC. A day counts as archived for a queue once the oldest message that is not in a lake is younger
--- than the day: what is pushed later cannot belong to it. Hours are read as far as they have been added up.
+-- Days are those of UTC. A day counts as archived for a queue once the oldest message that is not in a lake is
+-- younger than the day, because later pushes cannot belong to it. The query reads hours as far as they have been
+-- rolled up.
 WITH rolled AS (
     SELECT coalesce(max(h.at) + interval '1 hour', 'epoch') AS until
     FROM queen.history_workers h WHERE h.step_minutes = 60

@@ -1,5 +1,5 @@
 -- name: claim_retention
--- One broker looks each time, whichever comes first.
+-- One broker claims each pass: the first that asks.
 INSERT INTO queen.system_state AS s (name, value) VALUES ('retention', '{}')
 ON CONFLICT (name) DO UPDATE SET updated_at = now()
 WHERE s.updated_at < now() - make_interval(secs => $1)

@@ -6,7 +6,7 @@ JOIN queen.partition_lookup l ON l.partition_id = p.id
 WHERE q.name = $1 AND p.name = $2;
 
 -- name: list_cursors
--- The groups of a partition, at most $2 of them.
+-- Return the groups of a partition, at most $2.
 SELECT pc.consumer_group::text, pc.cursor_seq, pc.last_consumed_at, pc.lease_acquired_at, pc.lease_end_seq,
        CASE WHEN pc.lease_expires_at > now() THEN pc.lease_expires_at END AS leased_until, pc.retry_count, pc.retry_seq,
        pc.retry_at, pc.retry_error, pc.expiry_count, pc.blocked_seq, pc.total_consumed,
@@ -20,12 +20,12 @@ ORDER BY pc.consumer_group
 LIMIT $2;
 
 -- name: list_partitions_by
--- A page of the partitions of queue $1 whose name holds $2; with $4 those in which a group is blocked. $3 is the order:
--- name, depth (most messages first) or newest (last pushed to first).
+-- Return a page of the partitions of queue $1 whose name contains $2. With $4, only those in which a group is
+-- blocked. $3 is the order: name, depth (most messages first) or newest (last pushed to first).
 WITH queue AS (
     SELECT q.id, q.on_poison = 'block' AS blocks FROM queen.queues q WHERE q.name = $1
 ), page AS (
-    -- By name an index has the order: a page costs the same in a queue of a million partitions.
+    -- An index has the order by name, so a page costs the same in a queue of a million partitions.
     (SELECT p.id
      FROM queen.partitions p
      WHERE $3 = 'name' AND p.queue_id = (SELECT id FROM queue) AND ($2::text IS NULL OR strpos(p.name, $2) > 0)
@@ -33,7 +33,8 @@ WITH queue AS (
            SELECT FROM queen.partition_consumers pc WHERE pc.partition_id = p.id AND pc.blocked_seq IS NOT NULL))
      ORDER BY p.name LIMIT $5 OFFSET $6)
     UNION ALL
-    -- The others look at all partitions, so at one narrow table alone, and keep no more than a page while they sort.
+    -- The other orders read all partitions, so they read only one narrow table and keep only a page while they
+    -- sort.
     (SELECT l.partition_id
      FROM queen.partition_lookup l
      WHERE $3 <> 'name' AND l.queue_id = (SELECT id FROM queue)
@@ -61,7 +62,8 @@ ORDER BY CASE WHEN $3 = 'name' THEN p.name END, CASE WHEN $3 = 'depth' THEN l.la
          CASE WHEN $3 = 'newest' THEN l.last_message_created_at END DESC NULLS LAST, p.id;
 
 -- name: count_partitions
--- Those that list_partitions_by finds with the same $2 and $3, up to $4 of them: beyond that, nobody pages by number.
+-- Count the partitions that list_partitions_by finds with the same $2 and $3, up to $4. Beyond that, page numbers
+-- are of no use.
 WITH queue AS (
     SELECT q.id, q.on_poison = 'block' AS blocks FROM queen.queues q WHERE q.name = $1
 )
@@ -74,9 +76,9 @@ SELECT count(*) FROM (
 ) x;
 
 -- name: list_group_partitions
--- A page of the partitions of queue $2 in which group $1 stands, whose name holds $3; with $5 those under a lease. $4 is
--- the order: lag (most first), name, or recent (last consumed from first). What is expensive, the oldest message, is
--- read for the page alone.
+-- Return a page of the partitions of queue $2 in which group $1 has a position and whose name contains $3. With $5,
+-- only those under a lease. $4 is the order: lag (most first), name, or recent (last consumed from first). The oldest
+-- message is expensive, so the query reads it only for the page.
 -- The positions are those of group_positions. For one group, one join finds cursors and partitions without one.
 WITH queue AS MATERIALIZED (
     SELECT q.id, q.name FROM queen.queues q WHERE q.name = $2
@@ -144,8 +146,8 @@ ORDER BY CASE WHEN $4 = 'lag' THEN f.last_seq - f.after_seq - r.removed END DESC
 SELECT queen.end_lease($1, $2, $3, $4);
 
 -- name: preview_seek
--- What a seek would do, partition by partition that has a cursor of the group: $3 a partition or NULL, $4 a time, $5
--- the next seq; without both, the end.
+-- Return the effect of a seek on each partition with a cursor of the group. $3: a partition or NULL. $4: a time.
+-- $5: the next seq. Without both, the end.
 SELECT count(*) AS partitions, coalesce(sum(greatest(t.old_seq - t.new_seq, 0)), 0)::bigint AS again,
        coalesce(sum(greatest(t.new_seq - t.old_seq, 0)), 0)::bigint AS skipped
 FROM (
@@ -166,7 +168,7 @@ SELECT q.name::text FROM queen.queues q
 WHERE EXISTS (SELECT FROM queen.dead_letter_queue d WHERE d.queue_id = q.id);
 
 -- name: summarize_dead_letters
--- Of the newest $3 dead letters of the queues $1, NULL for all: how many by queue, group and error.
+-- Count the newest $3 dead letters of the queues $1 (NULL for all) by queue, group and error.
 SELECT x.queue::text, x.consumer_group::text, x.error, count(*) AS letters, min(x.failed_at) AS first_at,
        max(x.failed_at) AS last_at, max(max(x.n)) OVER () = $3 AS is_cut
 FROM (

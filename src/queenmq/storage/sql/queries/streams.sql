@@ -24,7 +24,7 @@ SELECT EXISTS (
     SELECT FROM queen_streams.partitions t WHERE t.query_id = $1 AND t.partition_id = $2 AND t.digest = $3);
 
 -- name: note_errors
--- A row that is being registered or deleted is passed over.
+-- Skip a row that another session registers or deletes.
 UPDATE queen_streams.queries q SET last_error = u.error, last_error_at = clock_timestamp()
 FROM unnest($1::uuid[], $2::text[]) AS u (id, error)
 WHERE q.id = u.id

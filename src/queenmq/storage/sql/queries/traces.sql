@@ -15,7 +15,7 @@ LIMIT $3;
 -- name: list_named_traces
 SELECT t.id::text, t.transaction_id::text, t.partition_id::text, t.event_type, t.data::text AS data,
        t.consumer_group::text, t.created_at, q.name::text AS queue_name, p.name::text AS partition_name,
-       -- Not the large ones: a page has up to a thousand of them.
+       -- Leave out large data, because a page has up to a thousand traces.
        CASE WHEN octet_length(m.payload::text) <= $4 THEN m.payload::text END AS payload,
        coalesce(m.is_encrypted, false) AS is_encrypted, o.names
 FROM (
@@ -38,7 +38,7 @@ ORDER BY n.created_at DESC, n.trace_id;
 SELECT count(*) FROM queen.message_trace_names WHERE trace_name = $1;
 
 -- name: list_trace_names
--- Of the newest ones only: names may be as many as messages.
+-- Read only the newest traces, because there may be as many names as messages.
 SELECT n.trace_name::text, count(*) AS trace_count, count(DISTINCT (n.partition_id, n.seq)) AS message_count,
        max(n.created_at) AS last_seen
 FROM (SELECT * FROM queen.message_trace_names x ORDER BY x.created_at DESC LIMIT $3) n
@@ -76,9 +76,9 @@ WITH removed AS (
 SELECT count(*) FROM removed;
 
 -- name: list_deliveries
--- When groups got a message, and when they passed it: the steps of its queue's ackHistory that cover it, and leases that
--- hold it now. Searched are the first $3 steps of the queue after the push, whatever the number of its partitions;
--- searched_all says whether there are no more. No row: there is no such message.
+-- Return when groups got a message and when they passed it: the steps of its queue's ackHistory that cover it, and
+-- live leases that hold it. The query reads the first $3 steps of the queue after the push, whatever the number of
+-- its partitions. searched_all says whether these were all. No row means that there is no such message.
 WITH found AS (
     SELECT m.partition_id, m.seq, m.created_at FROM queen.messages m
     WHERE m.partition_id = $1 AND m.seq = queen.find_message($1, $2)

@@ -13,7 +13,7 @@ WHERE kind = 'token' OR $1
 ORDER BY created_at DESC, id LIMIT $2 OFFSET $3;
 
 -- name: find_token
--- Only one that is good: neither revoked nor expired, and with its parent if it has one.
+-- Return only a valid token: neither revoked nor expired, and with a valid parent if it has one.
 SELECT t.id::text, t.kind, t.subject, t.role, t.queues, t.verbs,
        extract(epoch FROM t.expires_at)::double precision AS expires_s
 FROM queen.api_tokens t
@@ -31,7 +31,7 @@ WHERE t.id = ANY ($1::uuid[]) AND t.revoked_at IS NULL AND p.revoked_at IS NULL
   AND (p.expires_at IS NULL OR p.expires_at > clock_timestamp());
 
 -- name: note_use
--- Once a minute is often enough, and several brokers do not write one after the other.
+-- Once a minute is often enough, so that several brokers do not all write.
 WITH used AS (
     SELECT t.id FROM queen.api_tokens t
     WHERE t.id = ANY ($1::uuid[])
@@ -47,7 +47,7 @@ WHERE id = $1
 RETURNING name;
 
 -- name: sweep_tokens
--- Sessions that are over, and tokens that ended long ago.
+-- Remove ended sessions, and tokens that ended long ago.
 WITH removed AS (
     DELETE FROM queen.api_tokens WHERE id IN (
         SELECT t.id FROM queen.api_tokens t

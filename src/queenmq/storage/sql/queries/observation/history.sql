@@ -4,11 +4,11 @@ UNION ALL
 SELECT 'leases_expired', CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM queen.expired_leases s;
 
 -- name: rolled_until
--- Up to here a span can be read hour by hour.
+-- Return the time up to which a span can be read hour by hour.
 SELECT coalesce(max(at) + interval '1 hour', 'epoch') FROM queen.history_workers WHERE step_minutes = 60;
 
 -- name: busiest_queues
--- Of the span's last part, so that a long span costs no more than a short one.
+-- Use the last part of the span, so that a long span costs no more than a short one.
 SELECT h.queue FROM queen.history_queues h
 WHERE h.step_minutes = $1 AND h.at >= $2 AND h.at < $3
 GROUP BY h.queue
@@ -42,7 +42,7 @@ LEFT JOIN removals d ON d.at = date_bin(make_interval(mins => $6), h.at, 'epoch'
 GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: group_history
--- A row per bucket and group: of queue $1 and group $2, each NULL for all; those $8 with the most before them.
+-- Return a row per bucket and group, of queue $1 and group $2 (NULL for all), for the $8 groups furthest behind.
 WITH found AS MATERIALIZED (
     SELECT h.* FROM queen.history_groups h
     WHERE ($1::text IS NULL OR h.queue = $1) AND ($2::text IS NULL OR h.consumer_group = $2)
@@ -76,7 +76,7 @@ WHERE h.step_minutes = 1 AND h.at >= $1 AND h.at < $2 AND ($3::text IS NULL OR h
 ORDER BY h.at DESC, h.queue, h.worker LIMIT $4;
 
 -- name: last_minute
--- Rates and waiting pops of the last whole minute, by queue; the busiest first.
+-- Return rates and waiting pops of the last whole minute, by queue, the busiest first.
 SELECT h.queue, sum(h.push_requests)::bigint AS push_requests, sum(h.push_messages)::bigint AS push_messages,
        sum(h.pop_requests)::bigint AS pop_requests, sum(h.pop_messages)::bigint AS pop_messages,
        sum(h.pop_empty)::bigint AS pop_empty, sum(h.ack_requests)::bigint AS ack_requests,

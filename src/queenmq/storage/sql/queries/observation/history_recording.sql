@@ -1,7 +1,7 @@
 -- name: record_minute
--- All that a worker writes in a minute. $1 rows of queues, $2 the row of the worker, $3 what to add to the totals;
--- $4 the process and $5 how many minutes it has written with this one: the same number again changes nothing. Two
--- writes of one minute add up: a process may have the host, place and id of one that has just ended.
+-- Write the minute of a worker. $1: rows of queues. $2: the row of the worker. $3: values to add to the totals.
+-- $4: the process. $5: how many minutes it has written, including this one. The same number again changes nothing.
+-- Two writes of one minute add up, because a process may have the host, place and id of one that has just ended.
 WITH mark AS (
     INSERT INTO queen.history_writers AS w (writer, number) VALUES ($4, $5)
     ON CONFLICT (writer) DO UPDATE SET number = excluded.number, written_at = now() WHERE w.number < excluded.number
@@ -15,7 +15,7 @@ WITH mark AS (
            sum(r.lag_ms), max(r.lag_ms_max), sum(r.lag_count), sum(r.parked)
     FROM jsonb_populate_recordset(NULL::queen.history_queues, $1::jsonb) r
     CROSS JOIN LATERAL (
-        -- Anybody may ask for a queue that does not exist; those pops have no row of their own.
+        -- Clients may ask for a queue that does not exist. Such pops have no row.
         SELECT CASE WHEN r.push_requests + r.push_messages + r.pop_messages + r.ack_requests + r.transactions > 0
                          OR EXISTS (SELECT FROM queen.queues q WHERE q.name = r.queue)
                     THEN r.queue ELSE '' END AS name
@@ -63,15 +63,15 @@ SELECT e.key, e.value::bigint FROM jsonb_each_text($3::jsonb) e WHERE EXISTS (SE
 ON CONFLICT (name) DO UPDATE SET value = t.value + excluded.value;
 
 -- name: claim_groups
--- One broker looks at the lag of groups each time, whichever comes first. $1 seconds after the last look at the
--- earliest, and $2 times as long as that look took.
+-- One broker measures the lag of groups each time: the first that asks. At least $1 seconds after the last
+-- measurement, and $2 times its duration.
 INSERT INTO queen.system_state AS s (name, value) VALUES ('group_history', '{"tookMs": 0}')
 ON CONFLICT (name) DO UPDATE SET updated_at = now()
 WHERE s.updated_at < now() - make_interval(secs => greatest($1, $2 * (s.value ->> 'tookMs')::double precision / 1000))
 RETURNING true;
 
 -- name: record_groups
--- The groups with the most before them, $2 at most, as rows of the minute $1.
+-- Write the lag of the $2 groups that are furthest behind as rows of the minute $1.
 INSERT INTO queen.history_groups
 SELECT 1, $1, r.queue, r.consumer_group, r.kind, r.lag, r.lag, coalesce(extract(epoch FROM now() - r.oldest_at), 0)
 FROM (

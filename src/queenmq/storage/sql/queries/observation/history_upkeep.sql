@@ -1,19 +1,19 @@
 -- name: claim_history
--- One broker rolls up each time, whichever comes first.
+-- One broker rolls up each time: the first that asks.
 INSERT INTO queen.system_state AS s (name, value) VALUES ('history', '{}')
 ON CONFLICT (name) DO UPDATE SET updated_at = now()
 WHERE s.updated_at < now() - make_interval(secs => $1)
 RETURNING true;
 
 -- name: roll_up_queues
--- Hours that are over; again for a while, because a broker may write its last minute late.
+-- Roll up completed hours, and repeat that for a while, because a broker may write its last minute late.
 INSERT INTO queen.history_queues
 SELECT 60, date_trunc('hour', h.at), h.queue, '', sum(h.push_requests), sum(h.push_messages), sum(h.push_bytes),
        sum(h.duplicates), sum(h.pop_requests), sum(h.pop_messages), sum(h.pop_empty), sum(h.ack_requests),
        sum(h.ack_success), sum(h.ack_failed), sum(h.retried), sum(h.dead_lettered), sum(h.transactions),
        sum(h.errors), sum(h.lag_ms), max(h.lag_ms_max), sum(h.lag_count), max(h.parked_now)
 FROM (
-    -- The most that waited at any minute, at all workers together.
+    -- The highest number of waiting pops of any minute, over all workers.
     SELECT x.*, sum(x.parked) OVER (PARTITION BY x.at, x.queue) AS parked_now
     FROM queen.history_queues x
     WHERE x.step_minutes = 1 AND x.at < date_trunc('hour', now())

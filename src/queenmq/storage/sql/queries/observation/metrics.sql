@@ -1,7 +1,7 @@
--- What a scrape asks the database. All of it reads only, and is kept for a while.
+-- The queries of a scrape. They only read, and the broker caches the results for a while.
 
 -- name: queue_gauges
--- The queues with the most to do, by rank; all others as one, whose name is NULL.
+-- Return the queues with the most to do, by rank. All others are one row, whose name is NULL.
 SELECT CASE WHEN r.rank <= $1 THEN r.name END AS queue, sum(r.total)::bigint AS stored,
        sum(r.waiting)::bigint AS depth, sum(r.partitions)::bigint AS partitions,
        sum(r.dead)::bigint AS dead_letters, sum(r.leased)::bigint AS leased, sum(r.expired)::bigint AS expired,

@@ -1,4 +1,4 @@
--- What GET /api/v1/analytics/postgres-stats tells. Reads only.
+-- The queries of GET /api/v1/analytics/postgres-stats. They only read.
 
 -- name: database_cache
 SELECT current_database()::text AS database, blks_hit AS "blocksHit", blks_read AS "blocksRead",
@@ -29,19 +29,20 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idl
 ORDER BY query_start LIMIT 50;
 
 -- name: buffer_config
--- As people write it: a number of blocks of 8kB says little.
+-- Format the value for people. A number of 8 kB blocks says little.
 SELECT name::text, current_setting(name) AS value FROM pg_settings
 WHERE name IN ('shared_buffers', 'effective_cache_size', 'work_mem', 'maintenance_work_mem', 'max_connections',
                'max_wal_size', 'checkpoint_timeout', 'synchronous_commit')
 ORDER BY name;
 
 -- name: has_statements
--- Whether pg_stat_statements is installed, found by name, and loaded: reading it without the library is an error.
+-- Return whether pg_stat_statements is installed, found by name, and loaded. Reading it without the library is an
+-- error.
 SELECT to_regclass('pg_stat_statements') IS NOT NULL
        AND current_setting('pg_stat_statements.max', true) IS NOT NULL AS is_there;
 
 -- name: slow_statements
--- Only our own, and only those whose constants PostgreSQL has replaced: others may hold a password.
+-- Return only our own statements whose constants PostgreSQL has replaced. Others may hold a password.
 SELECT left(s.query, 2000) AS query, s.calls, round(s.total_exec_time::numeric, 3)::float8 AS "totalMs",
        round(s.mean_exec_time::numeric, 3)::float8 AS "meanMs", round(s.max_exec_time::numeric, 3)::float8 AS "maxMs", s.rows
 FROM pg_stat_statements s

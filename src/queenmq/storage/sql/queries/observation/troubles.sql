@@ -1,5 +1,5 @@
 -- name: late_groups
--- Groups with a message that was due for longer than $1 seconds, the longest first, at most $2.
+-- Return groups with a message that has been due for more than $1 seconds, the longest first, at most $2.
 SELECT l.consumer_group, q.name::text AS queue, sum(l.offset_lag)::bigint AS messages, count(*) AS partitions,
        extract(epoch FROM now() - min(l.oldest_at))::float8 AS oldest_s
 FROM queen.group_lags(NULL) l
@@ -10,7 +10,8 @@ ORDER BY min(l.oldest_at), q.name, l.consumer_group
 LIMIT $2;
 
 -- name: recent_dead_letters
--- Queues with dead letters of the last $1 seconds, at most $2 of each are counted, the most first, at most $3 queues.
+-- Return queues with dead letters of the last $1 seconds, the most first, at most $3 queues. Count at most $2 of
+-- each.
 SELECT q.name::text AS queue, count(*) AS letters, (array_agg(left(d.error_message, 200) ORDER BY d.failed_at DESC))[1] AS error
 FROM queen.queues q
 CROSS JOIN LATERAL (

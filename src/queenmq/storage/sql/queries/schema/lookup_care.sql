@@ -1,5 +1,5 @@
--- Repair of partition_lookup, and what `queen db check` looks for. Each kind is one statement, so one
--- snapshot: what a busy broker changes together is seen together. $1 bounds the examples; total counts all.
+-- Repairs of partition_lookup, and the checks of `queen db check`. Each kind is one statement and one snapshot, so
+-- it sees changes of one transaction together. $1 bounds the examples. total counts all.
 
 -- name: count_partitions
 SELECT count(*) FROM queen.partitions;
@@ -36,7 +36,7 @@ CROSS JOIN LATERAL (
     WHERE m.partition_id = l.partition_id ORDER BY m.seq DESC LIMIT 1
 ) n
 WHERE n.seq > l.last_seq OR l.last_message_id IS NULL OR l.last_message_created_at IS NULL
-   -- Without a last_xid nothing was pushed since there are any.
+   -- Without a last_xid, nothing was pushed since that column exists.
    OR (n.seq = l.last_seq
        AND (n.id, n.created_at, n.xid)
            IS DISTINCT FROM (l.last_message_id, l.last_message_created_at, coalesce(l.last_xid, n.xid)))
@@ -106,7 +106,7 @@ WHERE lp.created_at < now() - interval '1 hour'
 ORDER BY lp.lease_id, lp.partition_id LIMIT $1;
 
 -- name: message_orphaned
--- From one partition to the next through the primary key: a look per partition, not per message.
+-- Go from one partition to the next through the primary key: one probe per partition, not per message.
 WITH RECURSIVE held AS (
     (SELECT m.partition_id FROM queen.messages m ORDER BY m.partition_id LIMIT 1)
     UNION ALL

@@ -2,11 +2,12 @@
 SELECT pg_advisory_xact_lock(5136812741231);
 
 -- name: fix_search_path
--- What is created here must not depend on the schemas of the session, nor find what others have put there.
+-- Objects that are created here must not depend on the search path of the session, nor find objects that others
+-- put there.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- name: find_bookkeeping
--- What records the applied files: the table of today, or that of the first release.
+-- Return the table that records applied files: the current one, or that of the first release.
 SELECT c.relname::text AS name FROM pg_class c
 WHERE c.relnamespace = to_regnamespace('queen') AND c.relkind = 'r'
   AND c.relname IN ('schema_files', 'schema_migrations');
@@ -73,14 +74,14 @@ WHERE p.pronamespace = 'queen'::regnamespace AND p.proname = $1
 ORDER BY 1;
 
 -- name: close_function
--- The statements that take a function away from the public, and with $2 from everybody but its owner.
+-- Return the statements that revoke a function from the public, and with $2 from all roles but its owner.
 SELECT format('REVOKE ALL ON FUNCTION %s FROM %s', p.oid::regprocedure,
               CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END)
 FROM pg_proc p CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
 WHERE p.oid = $1::text::regprocedure AND a.grantee <> p.proowner AND (a.grantee = 0 OR $2::boolean);
 
 -- name: copy_grants
--- The statements that give a function ($2) to the roles that may call another one ($1).
+-- Return the statements that grant a function ($2) to the roles that may call another one ($1).
 SELECT format('GRANT EXECUTE ON FUNCTION %s TO %s', $2::text::regprocedure, a.grantee::regrole)
 FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) a
 WHERE p.oid = $1::text::regprocedure AND a.grantee NOT IN (0, p.proowner);

@@ -2,7 +2,7 @@
 SELECT set_config('lock_timeout', $1, false);
 
 -- name: count_stale
--- Payloads of encrypted queues that are not encrypted with the current key, in both tables.
+-- Count payloads of encrypted queues that are not encrypted with the current key, in both tables.
 SELECT (SELECT count(*) FROM queen.messages m JOIN queen.queues q ON q.id = m.queue_id
         WHERE ($2::text IS NULL OR q.name = $2) AND (m.is_encrypted OR q.encryption_enabled)
           AND (NOT m.is_encrypted OR m.payload ->> 'keyId' IS DISTINCT FROM $1))
@@ -11,14 +11,14 @@ SELECT (SELECT count(*) FROM queen.messages m JOIN queen.queues q ON q.id = m.qu
           AND (NOT d.is_encrypted OR d.payload ->> 'keyId' IS DISTINCT FROM $1));
 
 -- name: count_queued
--- Queued pushes to encrypted queues that hold no payload of the current key. Their payloads are strings inside JSON, so
--- only the text tells. They are stored as they are, and can be encrypted anew only then.
+-- Count queued pushes to encrypted queues that hold no payload of the current key. Their payloads are strings
+-- inside JSON, so only the text shows it. They are stored as they are, and can be encrypted again only then.
 SELECT count(*) FROM queen.operation_queue o JOIN queen.queues q ON q.id = o.queue_id
 WHERE o.status IN ('pending', 'processing', 'failed') AND ($2::text IS NULL OR q.name = $2)
   AND (q.encryption_enabled OR strpos(o.payload::text, 'authTag') > 0) AND strpos(o.payload::text, $1) = 0;
 
 -- name: list_stale_messages
--- The next ones after a place, at most so many and 16 MB of them.
+-- Return the next payloads after a place, at most this many and 16 MB.
 SELECT s.partition_id, s.seq, s.queue, s.partition, s.transaction_id, s.is_encrypted, s.payload
 FROM (
     SELECT m.partition_id, m.seq, q.name::text AS queue, p.name::text AS partition,
@@ -52,7 +52,7 @@ ORDER BY d.id
 LIMIT $5;
 
 -- name: replace_messages
--- Only what is still as it was read: another session may have removed or replaced it.
+-- Update only unchanged rows. Another session may have removed or replaced them.
 UPDATE queen.messages m SET payload = u.new_payload::json, is_encrypted = true
 FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[]) AS u (partition_id, seq, old_payload, new_payload)
 WHERE m.partition_id = u.partition_id AND m.seq = u.seq AND m.payload::text = u.old_payload;

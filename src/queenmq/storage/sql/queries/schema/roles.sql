@@ -1,4 +1,4 @@
--- Roles with the rights that each needs and no more. Their names begin with the setting queen.role_prefix.
+-- Roles with least privilege. Their names begin with the setting queen.role_prefix.
 
 -- name: set_prefix
 SELECT set_config('queen.role_prefix', $1, true);
@@ -73,7 +73,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON queen.spark_positions TO %s', v_reader);
     EXECUTE format('GRANT EXECUTE ON FUNCTION queen.mark_position, queen.find_deleted_queues, queen.start_pipeline_run,
                     queen.note_pipeline_run TO %s', v_reader);
-    -- An operator looks at everything but the hashes of tokens, repairs lookup rows, and creates tokens.
+    -- An operator may read everything but the hashes of tokens, repair lookup rows, and create tokens.
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA queen TO %s', v_admin);
     IF to_regnamespace('queen_streams') IS NOT NULL THEN
         EXECUTE format('GRANT USAGE ON SCHEMA queen_streams TO %s', v_admin);
@@ -85,14 +85,14 @@ BEGIN
     EXECUTE format('GRANT INSERT ON queen.api_tokens, queen.audit_log TO %s', v_admin);
     EXECUTE format('GRANT UPDATE (revoked_at) ON queen.api_tokens TO %s', v_admin);
     EXECUTE format('GRANT INSERT, UPDATE ON queen.partition_lookup TO %s', v_admin);
-    -- A lock of a row, even the weakest, needs the right to update some column of it.
+    -- Even the weakest row lock needs the right to update some column of the row.
     EXECUTE format('GRANT UPDATE (created_at) ON queen.queues TO %s', v_admin);
     EXECUTE format('GRANT EXECUTE ON FUNCTION queen.resync_lookup, queen.new_partition_number TO %s', v_admin);
 END
 $$;
 
 -- name: grant_statistics
--- Shows other users' transactions. Only a superuser, or a role that has it to give, can grant it.
+-- Shows other users' transactions. Only a superuser, or a role with the admin option, can grant it.
 DO $$
 BEGIN
     EXECUTE format('GRANT pg_read_all_stats TO %I, %I', current_setting('queen.role_prefix') || 'reader',

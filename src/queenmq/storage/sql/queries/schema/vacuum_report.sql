@@ -1,4 +1,4 @@
--- What `queen db vacuum-report` tells: dead rows, autovacuum and sizes of our tables. Reads only.
+-- The queries of `queen db vacuum-report`: dead rows, autovacuum and sizes of our tables. They only read.
 
 -- name: tables
 WITH t AS (
