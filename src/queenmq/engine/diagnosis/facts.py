@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class PartitionFacts(Struct, frozen=True, kw_only=True):
@@ -78,7 +79,8 @@ class DeadLetterFacts(Struct, frozen=True, kw_only=True):
 
     partition: str
     transaction_id: str
-    error: str
+    #: None: not for this caller.
+    error: str | None
     failed_at: datetime
 
 
@@ -113,6 +115,20 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     behind: Behind = Behind()
     operations: Operations = Operations()
     last_dead_letter: DeadLetterFacts | None = None
+
+
+def hide_error_texts(facts: QueueFacts) -> QueueFacts:
+    """Return the facts without what consumers wrote, for callers that may not read messages.
+
+    Error texts quote payloads often enough to be guarded like them.
+    """
+    letter, behind = facts.last_dead_letter, facts.behind
+    details = [replace(one, retry_error=None) for one in behind.details]
+    return replace(
+        facts,
+        behind=replace(behind, details=details),
+        last_dead_letter=None if letter is None else replace(letter, error=None),
+    )
 
 
 class BrokerFacts(NamedTuple):

@@ -289,10 +289,11 @@ def _consumers(facts: QueueFacts, broker: BrokerFacts) -> Iterator[Finding]:
 def _dead_letters(facts: QueueFacts) -> Iterator[Finding]:
     last = facts.last_dead_letter
     if last is not None:
+        error = "" if last.error is None else f": {last.error}"
         yield Finding(
             "last_dead_letter",
             f"message {last.transaction_id!r} of partition {last.partition!r} became a dead letter"
-            f" {_age(facts.now, last.failed_at)} ago: {last.error}",
+            f" {_age(facts.now, last.failed_at)} ago{error}",
             "see GET /api/v1/dlq; when the cause is gone, POST /api/v1/dlq/retry",
             (last.partition,),
         )

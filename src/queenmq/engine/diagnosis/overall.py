@@ -43,11 +43,11 @@ class LateGroup(NamedTuple):
 
 
 class DeadLetters(NamedTuple):
-    """New dead letters of a queue, and the error of the last."""
+    """New dead letters of a queue, and the error of the last, None where it is not shown."""
 
     queue: str
     letters: int
-    error: str
+    error: str | None
 
 
 class XminHolder(NamedTuple):
@@ -207,10 +207,11 @@ def _groups(groups: Sequence[LateGroup]) -> Iterator[Trouble]:
 def _letters(letters: Sequence[DeadLetters]) -> Iterator[Trouble]:
     for one in letters:
         count = _count(one.letters, "new dead letter", "new dead letters")
+        error = "" if one.error is None else f" The last error: {one.error}"
         yield Trouble(
             "dead_letters",
             "warning",
-            f"Queue {one.queue!r} has {count} of the last hour. The last error: {one.error}",
+            f"Queue {one.queue!r} has {count} of the last hour.{error}",
             "Read the errors, fix their cause, then retry the dead letters.",
             one.queue,
         )

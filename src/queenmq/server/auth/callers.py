@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from queenmq.auth.decision import check_csrf, check_queue, check_right
-from queenmq.auth.identity import Identity
+from queenmq.auth.identity import Identity, Verb
 from queenmq.auth.rights import Reach, Right
 from queenmq.server.auth.credentials import CSRF_HEADER
 from queenmq.server.edge.exchange import Exchange
@@ -35,3 +35,11 @@ def identity_of(request: Request) -> Identity:
     """Return the caller of a request that runs on Starlette."""
     exchange: Exchange = request.scope["exchange"]
     return exchange.identity
+
+
+def may_read_messages(request: Request) -> bool:
+    """Return whether an answer may show what messages contain and what consumers wrote of them.
+
+    For routes that serve monitoring as well: they leave those texts out for other callers.
+    """
+    return identity_of(request).has_verb(Verb.POP)

@@ -14,7 +14,7 @@ from queenmq.engine.news import News
 from queenmq.errors import InvalidRequest, NotFound
 from queenmq.server.answers.group_answers import group_partition
 from queenmq.server.answers.responses import json_answer
-from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.callers import identity_of, may_read_messages
 from queenmq.server.auth.reach import is_within
 from queenmq.server.requests.checks import check_name, check_text, quote
 from queenmq.server.requests.pages import PAGE, parse_page
@@ -85,6 +85,7 @@ class SteeringRoutes:
         if found is None:
             raise _unknown(queue, partition)
         row, cursors = found
+        shows_errors = may_read_messages(request)
         return json_answer(
             wire.PartitionDetail(
                 id=row["id"],
@@ -94,7 +95,7 @@ class SteeringRoutes:
                 first_seq=row["first_seq"],
                 last_seq=row["last_seq"],
                 newest_message=iso_or_none(row["newest_at"]),
-                groups=[_cursor(one) for one in cursors],
+                groups=[_cursor(one, shows_errors=shows_errors) for one in cursors],
             )
         )
 
@@ -246,7 +247,7 @@ def _row(row: Any) -> wire.PartitionRow:
     )
 
 
-def _cursor(row: Any) -> wire.PartitionCursor:
+def _cursor(row: Any, *, shows_errors: bool) -> wire.PartitionCursor:
     is_leased = row["leased_until"] is not None
     has_failed = row["retry_seq"] is not None
     return wire.PartitionCursor(
@@ -261,7 +262,7 @@ def _cursor(row: Any) -> wire.PartitionCursor:
         retry_count=row["retry_count"],
         retry_seq=row["retry_seq"],
         retry_at=iso_or_none(row["retry_at"]),
-        retry_error=row["retry_error"] if has_failed else None,
+        retry_error=row["retry_error"] if has_failed and shows_errors else None,
         expired_leases=row["expiry_count"],
         blocked_seq=row["blocked_seq"],
     )

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from queenmq import wire
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer
+from queenmq.server.auth.callers import may_read_messages
 from queenmq.server.requests.checks import check_text, check_uuid, quote
 from queenmq.server.requests.pages import PAGE, parse_page
 from queenmq.server.requests.queries import parse_query, parse_time
@@ -45,7 +46,9 @@ class PipelineRoutes:
         page = parse_page(query, default=50, limit_max=_PAGE)
         job = check_text("job", query.get("job")) or None
         rows = await self._store.list_job_runs(job, limit=page.limit, offset=page.offset)
-        return json_answer(wire.JobRunList([wire.JobRun(**_job_run(row)) for row in rows], page))
+        shows = may_read_messages(request)
+        runs = [wire.JobRun(**_job_run(row, shows_errors=shows)) for row in rows]
+        return json_answer(wire.JobRunList(runs, page))
 
     @route("GET", "/api/v1/analytics/runs/{run}", wire.JobRunDetail)
     async def job_run(self, request: Request) -> Response:
@@ -55,7 +58,7 @@ class PipelineRoutes:
         if row is None:
             raise NotFound(f"run {run_id} does not exist; GET /api/v1/analytics/runs lists them")
         tables = msgspec.json.decode(row["tables"], type=dict[str, wire.JobTable])
-        return json_answer(wire.JobRunDetail(**_job_run(row), tables=tables))
+        return json_answer(wire.JobRunDetail(**_job_run(row, shows_errors=True), tables=tables))
 
     @route("GET", "/api/v1/analytics/archive", wire.ArchiveCoverage)
     async def archive(self, request: Request) -> Response:
@@ -112,6 +115,8 @@ class PipelineRoutes:
         rows = await self._store.read(
             name, UUID(run["id"]), which, limit=page.limit, offset=page.offset
         )
+        if not may_read_messages(request):
+            rows = [{**row, "error": None} if "error" in row else row for row in rows]
         return json_answer(wire.PipelineTable(_run(run), name, [_row(row) for row in rows], page))
 
 
@@ -131,7 +136,8 @@ def _run(row: Row) -> wire.PipelineRun:
     )
 
 
-def _job_run(row: Row) -> dict[str, Any]:
+def _job_run(row: Row, *, shows_errors: bool) -> dict[str, Any]:
+    """Return a run. Errors of Spark quote the value that they are about."""
     return {
         "run": row["id"],
         "job": row["job"],
@@ -140,7 +146,7 @@ def _job_run(row: Row) -> dict[str, Any]:
         "finished_at": iso_or_none(row["finished_at"]),
         "outcome": row["outcome"],
         "figures": json.loads(row["figures"]),
-        "error": row["error"],
+        "error": row["error"] if shows_errors else None,
     }
 
 

@@ -36,7 +36,7 @@ from queenmq.server.answers.status_answers import (
     sums_of,
     worker_of,
 )
-from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.callers import identity_of, may_read_messages
 from queenmq.server.auth.reach import list_within
 from queenmq.server.requests.checks import check_name, check_text, quote
 from queenmq.server.requests.pages import PAGE, PAGE_MAX, parse_page
@@ -151,7 +151,9 @@ class StatusRoutes:
                 dead_letter_queue=wire.DeadLetterCounts(
                     dead_letters["total"],
                     dead_letters["partitions"],
-                    [wire.ErrorCount(row["error"], row["count"]) for row in top_errors],
+                    [wire.ErrorCount(row["error"], row["count"]) for row in top_errors]
+                    if may_read_messages(request)
+                    else [],
                 ),
                 workers=workers_of(recorded.workers) or [worker_of(self._process())],
                 errors=wire.ErrorCounts(

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.clock import now_ms, utc_now
-from queenmq.engine.diagnosis.facts import BrokerFacts, QueueFacts
+from queenmq.engine.diagnosis.facts import BrokerFacts, QueueFacts, hide_error_texts
 from queenmq.engine.diagnosis.findings import diagnose
 from queenmq.engine.diagnosis.overall import (
     LateGroup,
@@ -23,7 +23,7 @@ from queenmq.engine.diagnosis.overall import (
 )
 from queenmq.errors import QueenError
 from queenmq.server.answers.responses import json_answer
-from queenmq.server.auth.callers import identity_of
+from queenmq.server.auth.callers import identity_of, may_read_messages
 from queenmq.server.requests.times import iso
 from queenmq.server.routing.spec import route
 from queenmq.storage.stores.inspection import InspectionStore
@@ -42,6 +42,8 @@ class _Look(NamedTuple):
     """A diagnosis, the time until which it holds, and whether the database was asked."""
 
     troubles: list[Trouble]
+    #: The same for callers that may not read messages, without error texts of consumers.
+    plain: list[Trouble]
     is_complete: bool
     at: str
     good_until_ms: float
@@ -73,7 +75,8 @@ class TroubleRoutes:
                 self._last = await self._look()
             look = self._last
         identity = identity_of(request)
-        within = select_troubles(look.troubles, identity.reaches if identity.is_limited else None)
+        troubles = look.troubles if may_read_messages(request) else look.plain
+        within = select_troubles(troubles, identity.reaches if identity.is_limited else None)
         return json_answer(
             wire.OverallDiagnosis(
                 summary=summarize(within, is_complete=look.is_complete),
@@ -87,25 +90,37 @@ class TroubleRoutes:
     async def _look(self) -> _Look:
         began = now_ms()
         facts, is_complete = await self._broker(), True
+        plain = facts
         try:
+            explained = await self._explain(await self._store.late_groups())
+            letters = await self._store.dead_letters()
             facts = facts._replace(
-                late_groups=await self._explain(await self._store.late_groups()),
-                dead_letters=await self._store.dead_letters(),
+                late_groups=[one for one, _ in explained],
+                dead_letters=letters,
                 xmin_holders=await self._store.xmin_holders(),
+            )
+            plain = facts._replace(
+                late_groups=[one for _, one in explained],
+                dead_letters=[one._replace(error=None) for one in letters],
             )
         except QueenError:
             # What is wrong with the database is among the capabilities.
             is_complete = False
         ended = now_ms()
         good_ms = max(_AGE_MS, _REST * (ended - began)) if is_complete else _AGE_MS
-        return _Look(find_troubles(facts), is_complete, iso(utc_now()), ended + good_ms)
+        troubles, others = find_troubles(facts), find_troubles(plain)
+        return _Look(troubles, others, is_complete, iso(utc_now()), ended + good_ms)
 
-    async def _explain(self, groups: list[LateGroup]) -> list[LateGroup]:
+    async def _explain(self, groups: list[LateGroup]) -> list[tuple[LateGroup, LateGroup]]:
+        """Return each group with its reason: with error texts, and without."""
         explained = []
         for index, one in enumerate(groups):
+            full = plain = one
             if index < _EXPLAINED_MAX:
                 facts = await self._queues.queue_facts(one.queue, None, one.consumer_group)
                 if facts is not None:
-                    one = one._replace(finding=diagnose(facts, self._queue_broker(facts))[0])
-            explained.append(one)
+                    broker = self._queue_broker(facts)
+                    full = one._replace(finding=diagnose(facts, broker)[0])
+                    plain = one._replace(finding=diagnose(hide_error_texts(facts), broker)[0])
+            explained.append((full, plain))
         return explained

@@ -8,10 +8,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
-from queenmq.engine.diagnosis.facts import BrokerFacts, PartitionFacts, QueueFacts
+from queenmq.engine.diagnosis.facts import (
+    BrokerFacts,
+    PartitionFacts,
+    QueueFacts,
+    hide_error_texts,
+)
 from queenmq.engine.diagnosis.findings import Finding, diagnose
 from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer
+from queenmq.server.auth.callers import may_read_messages
 from queenmq.server.requests.checks import check_name, quote
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.requests.times import iso, iso_or_none
@@ -58,6 +64,8 @@ class WhyRoutes:
                 f"partition {quote(partition)} of queue {quote(queue)} does not exist; check both"
                 " names"
             )
+        if not may_read_messages(request):
+            facts = hide_error_texts(facts)
         broker = self._broker(facts)
         findings = diagnose(facts, broker)
         return json_answer(_answer(facts, broker, findings))
