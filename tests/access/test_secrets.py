@@ -129,7 +129,7 @@ async def test_nothing_that_a_broker_writes_shows_a_secret(
     token = planted.plant("api token", created.json()["token"])
     login = call("POST", "/api/login", None, json={"token": token})
     told.pop()
-    session = planted.plant("session", login.cookies["queen_session"])
+    session = planted.plant("session", login.cookies["__Host-queen_session"])
 
     queue = unique()
     options = {"queue": queue, "options": {"encryptionEnabled": True}}

@@ -184,6 +184,30 @@ def test_an_unknown_place_says_so(watched: Watched) -> None:
     _heading(page, "Overview")
 
 
+def test_login_and_logout_over_tls(
+    open_page: Callable[..., Watched], guarded_by_tls: BrokerProcess
+) -> None:
+    watched = open_page(guarded_by_tls.url, ignore_https_errors=True)
+    watched.forgiven.append("the server responded with a status of 401")
+    page = watched.open("#/queues")
+    _heading(page, "Log in")
+    page.get_by_label("Token").fill(signed(role="read-write", sub="ada"))
+    page.get_by_role("button", name="Log in").click()
+    _heading(page, "Queues")
+    (cookie,) = page.context.cookies()
+    assert cookie["name"] == "__Host-queen_session" and cookie["secure"] and cookie["httpOnly"]
+    assert (cookie["domain"], cookie["path"]) == ("127.0.0.1", "/")
+    # A change needs the header that the page has from its session.
+    name = unique()
+    page.get_by_role("button", name="New queue").click()
+    page.get_by_role("textbox", name="Name").fill(name)
+    page.get_by_role("button", name="Make queue").click()
+    page.get_by_role("link", name=name).wait_for()
+    page.get_by_role("button", name="Log out").click()
+    _heading(page, "Log in")
+    assert page.context.cookies() == []
+
+
 def test_login_and_logout(open_page: Callable[..., Watched], guarded: BrokerProcess) -> None:
     watched = open_page(guarded.url)
     watched.forgiven.append("the server responded with a status of 401")

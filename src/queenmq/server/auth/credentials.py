@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from queenmq.server.edge.head import Head
 
-COOKIE = "queen_session"
+#: The session cookie over plain HTTP, and over https. Browsers take a `__Host-` name from this very
+#: host over https only, so neither plain HTTP nor another host of the domain can plant one.
+PLAIN_COOKIE = "queen_session"
+HOST_COOKIE = "__Host-queen_session"
 CSRF_HEADER = b"x-queen-csrf"
-_COOKIE = COOKIE.encode() + b"="
 _BEARER = b"bearer "
 
 
@@ -19,18 +21,28 @@ class Credential(NamedTuple):
     is_cookie: bool = False
 
 
-def find_credential(head: Head) -> Credential | None:
-    """Return the token of the Authorization header, else that of the session cookie."""
+def cookie_name(*, is_https: bool) -> str:
+    """Return the name of the session cookie. The other name counts for nothing."""
+    return HOST_COOKIE if is_https else PLAIN_COOKIE
+
+
+def find_token(head: Head) -> Credential | None:
+    """Return the token of the Authorization header. It goes before a cookie."""
     given = head.get(b"authorization")
-    if given is not None:
-        # Two headers arrive joined, which is not a token.
-        return Credential(_strip(given))
+    # Two headers arrive joined, which is not a token.
+    return None if given is None else Credential(_strip(given))
+
+
+def find_session(head: Head, *, is_https: bool) -> Credential | None:
+    """Return the session of the cookie."""
+    start = cookie_name(is_https=is_https).encode() + b"="
     for name, value in head.headers:
         if name == b"cookie":
             for part in value.split(b";"):
-                one = part.strip()
-                if one.startswith(_COOKIE):
-                    return Credential(one[len(_COOKIE) :].decode("latin-1"), is_cookie=True)
+                # What browsers trim, and no more: another name must not become this one.
+                one = part.strip(b" \t")
+                if one.startswith(start):
+                    return Credential(one[len(start) :].decode("latin-1"), is_cookie=True)
     return None
 
 

@@ -14,14 +14,14 @@ from typing import Protocol
 
 from queenmq.auth.claims import ClaimNames, read_claims
 from queenmq.auth.decision import REQUIRED
-from queenmq.auth.forwarding import ForwardRules, read_user
+from queenmq.auth.forwarding import ForwardRules, is_secure, read_user
 from queenmq.auth.identity import ANONYMOUS, VISITOR, Identity, Kind, stranger
 from queenmq.auth.jwt_check import JwtRules, UnknownKey, verify
 from queenmq.auth.rights import RIGHTS
 from queenmq.auth.tokens import StoredToken, csrf_of, hash_token, kind_of, read_stored
 from queenmq.clock import now_ms, unix_ms
 from queenmq.errors import Unauthenticated
-from queenmq.server.auth.credentials import Credential, find_credential
+from queenmq.server.auth.credentials import Credential, find_session, find_token
 from queenmq.server.auth.keys import KeySource
 from queenmq.server.edge.head import Head
 
@@ -71,6 +71,7 @@ class Gate:
         names: ClaimNames | None = None,
         forward: ForwardRules | None = None,
         open_paths: frozenset[bytes] = frozenset(),
+        is_tls: bool = False,
     ) -> None:
         self.is_on = is_on
         self.forward = forward or ForwardRules()
@@ -79,10 +80,19 @@ class Gate:
         self._rules = rules or JwtRules()
         self._names = names or ClaimNames()
         self._open_paths = open_paths
+        self._is_tls = is_tls
         self._known: dict[Credential, _Known] = {}
         self._unknown: dict[bytes, float] = {}
         self._noted: dict[str, float] = {}
         self._look_ups = asyncio.Semaphore(_LOOK_UPS_MAX)
+
+    def is_https(self, head: Head, address: str) -> bool:
+        """Return whether the client uses https: with this broker, or with a trusted proxy."""
+        return self._is_tls or is_secure(self.forward, head.headers, address)
+
+    def find_credential(self, head: Head, address: str) -> Credential | None:
+        """Return the credential of a request, if it has one."""
+        return find_token(head) or find_session(head, is_https=self.is_https(head, address))
 
     def recall(self, head: Head, address: str) -> Identity | None:
         """Return the caller if that takes no I/O. None means: call `identify`."""
@@ -90,7 +100,7 @@ class Gate:
             return ANONYMOUS
         if head.path in self._open_paths:
             return VISITOR
-        credential = find_credential(head)
+        credential = self.find_credential(head, address)
         if credential is None or (credential.is_cookie and self._is_dead(credential)):
             return read_user(self.forward, head.headers, address) or stranger(REQUIRED)
         known = self._known.get(credential)
@@ -108,7 +118,7 @@ class Gate:
         A browser sends its cookie until that expires, even if the session ended long before. So an
         invalid cookie counts as none: a trusted proxy names the user without it.
         """
-        credential = find_credential(head)
+        credential = self.find_credential(head, address)
         assert credential is not None
         identity = await self.identify_credential(credential)
         if identity.kind is Kind.STRANGER and credential.is_cookie:

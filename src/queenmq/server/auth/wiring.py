@@ -93,6 +93,7 @@ def make_gate(settings: Settings, tokens: TokenStore) -> Gate:
             role_names=names,
         ),
         open_paths=frozenset([b"/metrics/prometheus"] if settings.metrics_public else ()),
+        is_tls=settings.tls_cert is not None,
     )
 
 

@@ -1,7 +1,8 @@
 """Logging in with a browser: a token becomes a session cookie.
 
-The cookie is HttpOnly and SameSite=Strict. Requests that change something need the X-Queen-CSRF
-header as well, whose value the login and GET /api/me give to pages of this site.
+The cookie is HttpOnly and SameSite=Strict, and over https Secure and bound to the host. Requests
+that change something need the X-Queen-CSRF header as well, whose value the login and GET /api/me
+give to pages of this site.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.auth.decision import REQUIRED
-from queenmq.auth.forwarding import is_secure
 from queenmq.auth.identity import ANONYMOUS, Identity, Kind
 from queenmq.auth.tokens import SHOWN, csrf_of, hash_token, make_token
 from queenmq.clock import utc_now
@@ -22,7 +22,7 @@ from queenmq.errors import Forbidden, Unauthenticated
 from queenmq.ids import parse_uuid
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
-from queenmq.server.auth.credentials import COOKIE, Credential, find_credential
+from queenmq.server.auth.credentials import Credential, cookie_name
 from queenmq.server.auth.gate import Gate
 from queenmq.server.edge.exchange import Exchange
 from queenmq.server.requests.times import iso_or_none
@@ -95,7 +95,7 @@ class SessionRoutes:
     async def _identify(self, request: Request) -> Identity:
         body = await read_request(request, wire.LoginRequest, default=wire.LoginRequest())
         exchange: Exchange = request.scope["exchange"]
-        credential = Credential(body.token) if body.token else find_credential(exchange.head)
+        credential = Credential(body.token) if body.token else self._find(exchange)
         if credential is None or credential.is_cookie:
             raise Unauthenticated(f"{REQUIRED}: send a token to log in with")
         identity = await self._gate.identify_credential(credential)
@@ -105,11 +105,14 @@ class SessionRoutes:
             raise Forbidden("Insufficient permissions: the token names no role.")
         return identity
 
+    def _find(self, exchange: Exchange) -> Credential | None:
+        return self._gate.find_credential(exchange.head, exchange.address)
+
     def _cookie(self, request: Request, value: str, seconds: int) -> str:
         exchange: Exchange = request.scope["exchange"]
-        by_https = is_secure(self._gate.forward, exchange.head.headers, exchange.address)
-        secure = "; Secure" if by_https or request.scope["scheme"] == "https" else ""
-        return f"{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+        is_https = self._gate.is_https(exchange.head, exchange.address)
+        name, secure = cookie_name(is_https=is_https), "; Secure" if is_https else ""
+        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
 
 
 def _end(identity: Identity, latest: datetime) -> datetime:
