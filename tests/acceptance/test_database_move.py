@@ -13,6 +13,7 @@ import pytest
 
 from queenmq.errors import MoveError
 from queenmq.storage.moving import mover
+from queenmq.storage.moving.alone import moving_alone
 from queenmq.storage.schema import lookup_care
 from queenmq.storage.schema.migrator import migrate
 from tests.support.broker import SOON_S, Api, running_broker
@@ -147,6 +148,51 @@ async def test_brokers_go_on_at_the_new_server(
         assert options["leaseTime"] == 300
         await api.close()
     assert [one for one in await lookup_care.check(target_url) if one.total] == []
+
+
+async def test_one_copy_at_a_time_whoever_starts_it(
+    database_url: str, other: OwnPostgres, tmp_path: Path
+) -> None:
+    targets = [await _make_target(other, f"raced_{number}") for number in range(2)]
+    spools = [{"QUEEN_SPOOL_DIR": str(tmp_path / name), **_GO_ON} for name in ("one", "two")]
+    with (
+        running_broker(database_url=database_url, **spools[0]) as one,
+        running_broker(database_url=database_url, **spools[1]) as two,
+    ):
+        brokers = [Api(one.url), Api(two.url)]
+        await brokers[0].push("orders", 1)
+        # While the command line copies, no broker begins, and no second command.
+        async with moving_alone(database_url):
+            for api in brokers:
+                refused = await _call(api, "start", _parts(targets[0]))
+                assert refused["code"] == "conflict" and "is running" in refused["error"]
+            with pytest.raises(MoveError, match="is running"):
+                await mover.move(database_url, targets[0], lambda _: None)
+        assert (await _call(brokers[0], "status"))["status"] == "idle"
+        # Four on each broker, at once.
+        starts = [
+            _call(api, "start", _parts(target))
+            for _ in range(2)
+            for api in brokers
+            for target in targets
+        ]
+        answers = await asyncio.gather(*starts)
+        assert [one.get("success") for one in answers].count(True) == 1, answers
+        assert {one["code"] for one in answers if not one.get("success")} == {"conflict"}
+
+        async def has_ended() -> bool:
+            return bool((await _call(brokers[1], "status"))["status"] != "running")
+
+        await wait_until_async(has_ended, timeout_s=2 * SOON_S, what="the copy")
+        assert (await _call(brokers[0], "status"))["status"] == "completed"
+        for api in brokers:
+            await api.close()
+    has_queues = []
+    for url in targets:
+        session = await asyncpg.connect(url)
+        has_queues.append(await session.fetchval("SELECT to_regclass('queen.queues') IS NOT NULL"))
+        await session.close()
+    assert sorted(has_queues) == [False, True], "one target was written to"
 
 
 async def test_what_goes_wrong_leaves_nothing_behind(database_url: str, other: OwnPostgres) -> None:

@@ -21,6 +21,7 @@ from queenmq.engine.maintenance import POP_SWITCH, PUSH_SWITCH
 from queenmq.errors import MoveError, QueenError
 from queenmq.storage.connection.connecting import open_connection
 from queenmq.storage.connection.driver_errors import translate_error
+from queenmq.storage.moving.alone import moving_alone
 from queenmq.storage.moving.plan import Compared, Progress, Sum, Table, order_tables
 from queenmq.storage.schema import migrator
 from queenmq.storage.sql_files import load_queries
@@ -69,7 +70,15 @@ async def look_at(url: str) -> str:
 
 
 async def move(source_url: str, target_url: str, tell: Tell) -> list[Compared]:
+    """Copy everything, if no other session does. Raises MoveError while one does."""
+    async with moving_alone(source_url, timeout_ms=_CONNECT_MS):
+        return await move_held(source_url, target_url, tell)
+
+
+async def move_held(source_url: str, target_url: str, tell: Tell) -> list[Compared]:
     """Copy everything and return the comparison. Either all of it matches, or nothing was copied.
+
+    For callers that hold `moving_alone` already.
 
     The old database stays paused: start brokers on the new one.
     """

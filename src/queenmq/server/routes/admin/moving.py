@@ -16,11 +16,12 @@ from starlette.responses import Response
 
 from queenmq import wire
 from queenmq.clock import utc_now
-from queenmq.errors import Conflict, InvalidRequest, QueenError, StorageUnavailable
+from queenmq.errors import Conflict, InvalidRequest, MoveError, QueenError, StorageUnavailable
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.requests.times import iso
 from queenmq.server.routing.spec import route
 from queenmq.storage.moving import mover
+from queenmq.storage.moving.alone import moving_alone
 from queenmq.storage.moving.plan import Progress
 from queenmq.storage.stores.operations import PostgresOperationStore
 
@@ -62,12 +63,16 @@ class MigrationRoutes:
     async def start(self, request: Request) -> Response:
         """Start a copy. Brokers are paused from now on."""
         url = _url_of(await read_request(request, wire.MigrationTarget))
-        await self._refuse_while_running("a copy is running; wait for it, see status")
-        started = wire.MigrationStatus(
-            status="running", phase="starting", started_at=iso(utc_now())
-        )
-        await self._save(started)
-        self._task = asyncio.create_task(self._run(url, started), name="database-move")
+        async with contextlib.AsyncExitStack() as turn:
+            # First of all: of two requests at once one sees that the other copies.
+            await self._take_turn(turn)
+            await self._refuse_while_running("a copy is running; wait for it, see status")
+            started = wire.MigrationStatus(
+                status="running", phase="starting", started_at=iso(utc_now())
+            )
+            await self._save(started)
+            work = self._run(url, started, turn.pop_all())
+            self._task = asyncio.create_task(work, name="database-move")
         return json_answer(wire.MigrationStarted(True, "the copy has begun; see status"))
 
     @route("GET", _HOME + "status", wire.MigrationStatus)
@@ -103,7 +108,20 @@ class MigrationRoutes:
         await self._save(wire.MigrationStatus(status="idle"))
         return json_answer(wire.MigrationReset(True, "the last copy is forgotten"))
 
-    async def _run(self, url: str, started: wire.MigrationStatus) -> None:
+    async def _take_turn(self, turn: contextlib.AsyncExitStack) -> None:
+        try:
+            await turn.enter_async_context(moving_alone(self._source_url))
+        except MoveError as error:
+            raise Conflict(str(error)) from error
+
+    async def _run(
+        self, url: str, started: wire.MigrationStatus, turn: contextlib.AsyncExitStack
+    ) -> None:
+        """Copy, and note the end before the next copy may begin."""
+        async with turn:
+            await self._save_at_last(await self._move(url, started))
+
+    async def _move(self, url: str, started: wire.MigrationStatus) -> wire.MigrationStatus:
         told = started
 
         def tell(progress: Progress) -> None:
@@ -112,17 +130,16 @@ class MigrationRoutes:
 
         saving = asyncio.create_task(self._save_often(lambda: told), name="database-move-status")
         try:
-            await mover.move(self._source_url, url, tell)
-            ended = _with(told, status="completed")
+            await mover.move_held(self._source_url, url, tell)
+            return _with(told, status="completed")
         except QueenError as error:
-            ended = _with(told, status="failed", error=str(error))
+            return _with(told, status="failed", error=str(error))
         except Exception as error:
             # Log a bug, and do not leave a copy that seems to run forever.
             logger.exception("moving the database failed", extra={"event": "move_broke"})
-            ended = _with(told, status="failed", error=f"it failed: {type(error).__name__}")
+            return _with(told, status="failed", error=f"it failed: {type(error).__name__}")
         finally:
             saving.cancel()
-        await self._save_at_last(ended)
 
     async def _save_often(self, read: Any) -> None:
         while True:

@@ -1,5 +1,10 @@
 -- The queries that copy a database to another server. Statements that contain names are built here, quoted.
 
+-- name: take_turn
+-- One move of a database at a time. Held to the end of the transaction, which is idle for as long as the copy takes.
+SELECT pg_try_advisory_xact_lock(hashtextextended('queen move', 0))
+FROM set_config('idle_in_transaction_session_timeout', '0', true);
+
 -- name: facts
 SELECT current_setting('server_encoding') AS encoding, current_setting('server_version') AS version,
        to_regclass('queen.queues') IS NOT NULL AND to_regclass('queen_streams.queries') IS NOT NULL AS has_schema;
