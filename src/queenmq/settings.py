@@ -211,6 +211,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: str = ""  # Proxies whose word on users counts, by commas.
     forward_user_header: str = "X-Forwarded-User"  # Header with the user, from such a proxy.
     forward_roles_header: str = "X-Forwarded-Groups"  # Header with their roles, by commas.
+    move_targets: str = ""  # Servers that routes may copy the database to, by commas.
     audit_retention_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = (
         90  # How long the audit log is kept.
     )

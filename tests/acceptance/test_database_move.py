@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tests.support.operations import enqueue
 from tests.support.own_postgres import OwnPostgres, running_empty
 from tests.support.waiting import wait_until_async
 
-_GO_ON = {"QUEEN_LOG_LEVEL": "error"}
+_GO_ON = {"QUEEN_LOG_LEVEL": "error", "QUEEN_MOVE_TARGETS": "127.0.0.1:*, localhost:*"}
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +149,41 @@ async def test_brokers_go_on_at_the_new_server(
         assert options["leaseTime"] == 300
         await api.close()
     assert [one for one in await lookup_care.check(target_url) if one.total] == []
+
+
+async def test_a_broker_connects_to_listed_servers_only(database_url: str) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listed,
+        socket.create_server(("127.0.0.1", 0)) as other,
+        running_broker(
+            database_url=database_url,
+            QUEEN_MOVE_TARGETS=f"127.0.0.1:{listed.getsockname()[1]}",
+        ) as broker,
+    ):
+        api = Api(broker.url)
+        body = {"host": "127.0.0.1", "port": other.getsockname()[1], "database": "d", "user": "u"}
+        # The same address in other words, and the broker's own sockets.
+        for host in ("127.0.0.1", "localhost", "127.1", "::ffff:127.0.0.1", "/tmp"):
+            tested = await _call(api, "test-connection", {**body, "host": host})
+            assert not tested["success"] and "QUEEN_MOVE_TARGETS" in tested["error"]
+            for name in ("start", "validate"):
+                refused = await api.http.post(
+                    f"/api/v1/migration/{name}", json={**body, "host": host}
+                )
+                assert refused.status_code == 403, refused.text
+        assert (await _call(api, "status"))["status"] == "idle"
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            other.accept()
+        # It does try the one that is listed.
+        asked = asyncio.create_task(
+            _call(api, "test-connection", {**body, "port": listed.getsockname()[1]})
+        )
+        listed.setblocking(False)
+        connection, _ = await asyncio.get_running_loop().sock_accept(listed)
+        connection.close()
+        assert not (await asked)["success"]
+        await api.close()
 
 
 async def test_one_copy_at_a_time_whoever_starts_it(

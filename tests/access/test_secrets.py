@@ -70,6 +70,7 @@ def broker(planted: Planted, database_url: str, tmp_path: Path) -> Iterator[Brok
             "QUEEN_ENCRYPTION_KEY": planted.plant("encryption key", secrets.token_hex(32)),
             "QUEEN_TLS_CERT": str(tmp_path / "cert.pem"),
             "QUEEN_TLS_KEY": str(tmp_path / "key.pem"),
+            "QUEEN_MOVE_TARGETS": "127.0.0.1:1",
         },
     )
     try:
@@ -100,7 +101,9 @@ def fail_to_move(call: Callable[..., httpx.Response], planted: Planted) -> None:
     """Have the broker connect to a server that is not there, with a password of the caller's."""
     target = {"host": "127.0.0.1", "port": 1, "database": "d", "user": "u"}
     target["password"] = planted.plant("target's password")
+    elsewhere = {**target, "host": "db.example"}
     for way in ("test-connection", "validate", "start"):
+        call("POST", f"/api/v1/migration/{way}", json=elsewhere)
         call("POST", f"/api/v1/migration/{way}", json=target)
     wait_until(
         lambda: call("GET", "/api/v1/migration/status").json()["status"] == "failed",

@@ -148,6 +148,7 @@ def test_a_network_is_not_served_without_authentication(tmp_path: Path) -> None:
         ("JWT_SECRET", "short"),
         ("QUEEN_JWT_PUBLIC_KEY", "no key"),
         ("QUEEN_TRUSTED_PROXIES", "nowhere"),
+        ("QUEEN_MOVE_TARGETS", "db.example:postgres"),
         ("QUEEN_JWT_JWKS_URL", "file:///etc/passwd"),
     ):
         ended = run_queen(*at, QUEEN_AUTH_ENABLED="true", **{variable: value})

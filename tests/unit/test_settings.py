@@ -278,6 +278,10 @@ class TestPopSettings:
         with pytest.raises(SettingsError, match="QUEEN_TRACE_RETENTION_S"):
             load(environ={"QUEEN_TRACE_RETENTION_S": "0"})
 
+    def test_no_server_may_get_a_copy_of_the_database_by_default(self) -> None:
+        assert load(environ={}).move_targets == ""
+        assert load(environ={"QUEEN_MOVE_TARGETS": "db.example"}).move_targets == "db.example"
+
     def test_bounds_of_stream_state(self) -> None:
         assert load(environ={}).stream_value_bytes_max == 2**20
         assert load(environ={"QUEEN_STREAM_STATE_BYTES_MAX": "9"}).stream_state_bytes_max == 9

@@ -52,6 +52,9 @@ def serve(
     insecure: bool = typer.Option(
         False, "--insecure", help="Listen beyond this machine without authentication."
     ),
+    move_targets: Text = typer.Option(
+        None, help="Servers that the API may copy the database to, by commas."
+    ),
     log_level: Text = typer.Option(
         None, help="debug, info, warning or error.", show_default="info"
     ),
@@ -74,6 +77,7 @@ def serve(
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
         "insecure": insecure or None,
+        "move_targets": move_targets,
         "log_level": log_level,
         "log_format": log_format,
     }

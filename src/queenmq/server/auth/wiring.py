@@ -12,6 +12,7 @@ from queenmq.auth.claims import ClaimNames
 from queenmq.auth.forwarding import ForwardRules, parse_networks
 from queenmq.auth.identity import Role
 from queenmq.auth.jwt_check import ALGORITHMS, JwtRules, Key, public_key, secret_key
+from queenmq.auth.targets import parse_targets
 from queenmq.errors import SettingsError
 from queenmq.server.auth.auditor import Auditor
 from queenmq.server.auth.gate import Gate
@@ -63,6 +64,7 @@ def check_settings(settings: Settings) -> None:
     """Raise SettingsError before the start if the settings of access cannot work."""
     make_keys(settings)
     parse_networks(settings.trusted_proxies)
+    parse_targets(settings.move_targets)
     _role_names(settings)
 
 

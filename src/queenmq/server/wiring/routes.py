@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from queenmq import wire
+from queenmq.auth.targets import parse_targets
 from queenmq.engine.ack.leases import LeaseService
 from queenmq.engine.ack.service import AckService
 from queenmq.engine.load.manager import LoadManager
@@ -200,7 +201,11 @@ def _make_admin(
             news=news,
         ),
         PipelineRoutes(PipelineStore(database)),
-        MigrationRoutes(stores.operations, source_url=hooks.source_url),
+        MigrationRoutes(
+            stores.operations,
+            source_url=hooks.source_url,
+            targets=parse_targets(settings.move_targets),
+        ),
         SystemRoutes(
             services.maintenance,
             settings,

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queenmq import wire
+from queenmq.auth.targets import MoveTargets
 from queenmq.clock import utc_now
 from queenmq.errors import Conflict, InvalidRequest, MoveError, QueenError, StorageUnavailable
 from queenmq.server.answers.responses import json_answer, read_request
@@ -44,16 +45,21 @@ _IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?")
 class MigrationRoutes:
     """One copy at a time, run by the process that was asked. Any broker reports its progress."""
 
-    def __init__(self, states: PostgresOperationStore, *, source_url: str) -> None:
+    def __init__(
+        self, states: PostgresOperationStore, *, source_url: str, targets: MoveTargets
+    ) -> None:
         self._states = states
+        self._targets = targets
         self._source_url = source_url
         self._task: asyncio.Task[None] | None = None
 
     @route("POST", _HOME + "test-connection", wire.TargetTested, request=wire.MigrationTarget)
     async def test(self, request: Request) -> Response:
         """Check whether a copy could go there."""
-        url = _url_of(await read_request(request, wire.MigrationTarget))
+        target = await read_request(request, wire.MigrationTarget)
+        url = _url_of(target)
         try:
+            self._targets.check(target.host, target.port)
             version = await mover.look_at(url)
         except QueenError as error:
             return json_answer(wire.TargetTested(False, "no connection", error=str(error)))
@@ -62,7 +68,9 @@ class MigrationRoutes:
     @route("POST", _HOME + "start", wire.MigrationStarted, request=wire.MigrationTarget)
     async def start(self, request: Request) -> Response:
         """Start a copy. Brokers are paused from now on."""
-        url = _url_of(await read_request(request, wire.MigrationTarget))
+        target = await read_request(request, wire.MigrationTarget)
+        url = _url_of(target)
+        self._targets.check(target.host, target.port)
         async with contextlib.AsyncExitStack() as turn:
             # First of all: of two requests at once one sees that the other copies.
             await self._take_turn(turn)
@@ -85,6 +93,7 @@ class MigrationRoutes:
         """Compare all tables of both databases. Reads every row of both."""
         target = await read_request(request, wire.MigrationTarget)
         url = _url_of(target)
+        self._targets.check(target.host, target.port)
         try:
             await mover.check_reach(url)
         except StorageUnavailable as error:
