@@ -49,7 +49,7 @@ def start(server: OwnPostgres, tmp_path: Path) -> Iterator[StartBroker]:
 
 def spool_files(tmp_path: Path) -> Path:
     """The one directory of records below the spool's."""
-    (found,) = (tmp_path / "spool").iterdir()
+    (found,) = (one for one in (tmp_path / "spool").iterdir() if one.is_dir())
     return found
 
 

@@ -389,6 +389,79 @@ async def test_keys_are_rotated(
     assert audit[0]["action"] == "payloads.reencrypt"
 
 
+def _reencrypt(database_url: str, keys: Path) -> tuple[int, dict[str, Any], str]:
+    """Run the command. Return its exit code, its row, and what it said."""
+    command = [sys.executable, "-m", "queenmq", "db", "reencrypt", "-o", "json"]
+    run = subprocess.run(
+        [*command, "--database-url", database_url],
+        env={**os.environ, "QUEEN_ENCRYPTION_KEY_FILE": str(keys)},
+        capture_output=True,
+        text=True,
+    )
+    return run.returncode, json.loads(run.stdout)[0], run.stderr
+
+
+async def test_a_key_that_spooled_pushes_need_is_not_given_up(
+    start_broker: StartBroker,
+    open_api: Callable[[BrokerProcess], Api],
+    database: asyncpg.Connection,
+    database_url: str,
+    tmp_path: Path,
+) -> None:
+    old, new = new_key(), new_key()
+    keys = tmp_path / "keys"
+    keys.write_text(f"{new}\n{old}\n")
+    homes = {"one": tmp_path / "one", "two": tmp_path / "two"}
+    brokers = {
+        name: start_broker(QUEEN_ENCRYPTION_KEY=old, QUEEN_SPOOL_DIR=str(home))
+        for name, home in homes.items()
+    }
+    apis = {name: open_api(broker) for name, broker in brokers.items()}
+    queue = unique()
+    await apis["one"].configure(queue, encryptionEnabled=True)
+
+    async def told() -> Any:
+        rows = await database.fetch(
+            "SELECT value FROM queen.system_state WHERE name LIKE 'spool:%'"
+        )
+        return {one["directory"]: one["waiting"] for one in (json.loads(row[0]) for row in rows)}
+
+    async def wait_for(expected: Any) -> None:
+        async def is_told() -> bool:
+            return bool(await told() == expected)
+
+        await wait_until_async(is_told, timeout_s=SOON_S, what=f"the brokers to tell {expected}")
+
+    switched = await apis["two"].http.post("/api/v1/system/maintenance", json={"enabled": True})
+    assert switched.status_code == 200
+    for number in range(2):
+        (kept,) = await apis["two"].push(queue, content(number))
+        assert kept["status"] == "buffered"
+    await wait_for({str(homes["two"]): 2})
+    code, row, said = _reencrypt(database_url, keys)
+    assert code != 0 and row["spooled"] == 2, said
+    assert (
+        f"{os.uname().nodename} ({homes['two']}): 2 waiting" in said
+        and str(homes["one"]) not in said
+    )
+    assert "keep every key" in said
+
+    # Its disk stays as it is when it stops, and so does what it has told.
+    brokers["two"].stop()
+    switched = await apis["one"].http.post("/api/v1/system/maintenance", json={"enabled": False})
+    assert switched.status_code == 200
+    assert _reencrypt(database_url, keys)[0] != 0
+    # Another machine has its disk now, and what was told is about the same pushes.
+    elsewhere = homes["two"].rename(tmp_path / "elsewhere")
+    again = open_api(
+        start_broker(QUEEN_ENCRYPTION_KEY_FILE=str(keys), QUEEN_SPOOL_DIR=str(elsewhere))
+    )
+    await wait_for({})
+    code, row, said = _reencrypt(database_url, keys)
+    assert (code, row["encrypted"], row["spooled"]) == (0, 2, 0), said
+    assert {one["data"]["n"] for one in await pop_until(again, queue, 2)} == {0, 1}
+
+
 async def test_a_key_that_queued_pushes_need_is_not_given_up(
     start_broker: StartBroker,
     open_api: Callable[[BrokerProcess], Api],
@@ -416,20 +489,10 @@ async def test_a_key_that_queued_pushes_need_is_not_given_up(
         envelope,
     )
 
-    def reencrypt() -> tuple[int, dict[str, Any], str]:
-        command = [sys.executable, "-m", "queenmq", "db", "reencrypt", "-o", "json"]
-        run = subprocess.run(
-            [*command, "--database-url", database_url],
-            env={**os.environ, "QUEEN_ENCRYPTION_KEY_FILE": str(keys)},
-            capture_output=True,
-            text=True,
-        )
-        return run.returncode, json.loads(run.stdout)[0], run.stderr
-
-    code, row, said = reencrypt()
+    code, row, said = _reencrypt(database_url, keys)
     assert code != 0 and "1 queued pushes" in said, said
     assert (row["encrypted"], row["queued"]) == (0, 1)
     api = open_api(start_broker(QUEEN_ENCRYPTION_KEY_FILE=str(keys)))
     assert [one["data"] for one in await pop_until(api, queue, 1)] == [content(1)]
-    code, row, said = reencrypt()
+    code, row, said = _reencrypt(database_url, keys)
     assert (code, row["encrypted"], row["queued"]) == (0, 1, 0), said

@@ -21,7 +21,7 @@ SOON_S = 30.0
 ALWAYS = ["database", "joining", "spool-drain", "load-manager", "metering", "call-paces"]
 JOINED = [
     "operations", "wake-listener", "lease-sweep", "key-sweep", "janitor", "retention",
-    "idle-partitions", "switches", "token-watch", "access-sweep", "history",
+    "idle-partitions", "switches", "token-watch", "spool-report", "access-sweep", "history",
 ]  # fmt: skip
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from queenmq.storage.spool.pair import EARLY, SpoolPair
@@ -90,3 +92,22 @@ async def test_record_is_set_aside_where_it_came_from(tmp_path: Path) -> None:
         await pair.advance(batch.end)
         assert pair.stats().aside_records == 1
     assert list((tmp_path / EARLY / "aside").iterdir())
+
+
+def test_its_id_stays_with_the_directory_and_is_the_same_for_all_processes(tmp_path: Path) -> None:
+    home, barrier = tmp_path / "spool", threading.Barrier(8)
+    home.mkdir()
+
+    def ask(_: int) -> str | None:
+        barrier.wait()
+        return SpoolPair(home, bytes_max=1).identify(makes_one=True)
+
+    assert SpoolPair(home, bytes_max=1).identify(makes_one=False) is None
+
+    with ThreadPoolExecutor(8) as pool:
+        (found,) = set(pool.map(ask, range(8)))
+    assert [one.name for one in home.iterdir()] == ["id"]
+    moved = home.rename(tmp_path / "elsewhere")
+    assert SpoolPair(moved, bytes_max=1).identify(makes_one=False) == found
+    home.mkdir()
+    assert SpoolPair(home, bytes_max=1).identify(makes_one=True) != found

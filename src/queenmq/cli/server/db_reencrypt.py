@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from datetime import UTC
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +14,14 @@ from queenmq.cli.server.database_url import find_url
 from queenmq.cli.session import command
 from queenmq.errors import QueenError, SettingsError
 
+if TYPE_CHECKING:
+    from queenmq.storage.schema.reencryption import WaitingSpool
+
 _COLUMNS = [
     Column("encrypted", "ENCRYPTED"),
     Column("unreadable", "UNREADABLE"),
     Column("queued", "QUEUED"),
+    Column("spooled", "SPOOLED"),
     Column("keyId", "KEY", is_text=True),
 ]
 
@@ -45,6 +50,9 @@ def reencrypt(
     after a rotation, before the old key leaves the file, and after a queue was encrypted that has
     messages. Brokers go on meanwhile. Stop it whenever you like: run again, it does the rest.
 
+    It fails while brokers have pushes on their disks, which may need an old key. A broker that
+    stopped during an outage cannot tell: start it before you remove a key.
+
     Example: queen db reencrypt --queue orders
     """
     from queenmq.crypto.keys import read_keys
@@ -70,6 +78,7 @@ def reencrypt(
         "encrypted": found.encrypted,
         "unreadable": found.unreadable,
         "queued": found.queued,
+        "spooled": sum(one.waiting + one.aside for one in found.spools),
         "keyId": vault.current_id,
     }
     out.rows([row], _COLUMNS)
@@ -83,3 +92,15 @@ def reencrypt(
             f"{found.queued} queued pushes are not encrypted with the current key yet; see queen"
             " ops list, and run this again once they are stored, before you remove a key"
         )
+    if found.spools:
+        raise QueenError(
+            "pushes that wait on the disks of brokers may need an old key:"
+            f" {', '.join(map(_describe, found.spools))}; keep every key, and run this again once"
+            " they are stored"
+        )
+
+
+def _describe(spool: WaitingSpool) -> str:
+    aside = f", {spool.aside} set aside" if spool.aside else ""
+    told = spool.told_at.astimezone(UTC).isoformat(sep=" ", timespec="seconds")
+    return f"{spool.host} ({spool.directory}): {spool.waiting} waiting{aside} at {told}"

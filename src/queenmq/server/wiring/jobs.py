@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from queenmq.engine.maintenance import Maintenance
 from queenmq.server.auth.wiring import Access
 from queenmq.server.wiring.ground import Ground
@@ -10,8 +12,10 @@ from queenmq.services.idle_partitions import IdlePartitions
 from queenmq.services.janitor import LeaseSweep, Rule, Sweep
 from queenmq.services.periodic import Job
 from queenmq.services.retention import Retention
+from queenmq.services.spool_report import SpoolReport
 from queenmq.services.switches import Switches
 from queenmq.services.token_watch import TokenWatch
+from queenmq.storage.spool.pair import SpoolPair
 from queenmq.storage.stores.retention import RetentionStore
 from queenmq.storage.stores.traces import TraceStore
 
@@ -24,7 +28,12 @@ _KEEP_TOKENS_S = 30 * 86_400
 
 
 def make_jobs(
-    ground: Ground, metering: Metering, maintenance: Maintenance, access: Access
+    ground: Ground,
+    metering: Metering,
+    maintenance: Maintenance,
+    access: Access,
+    *,
+    spool: SpoolPair,
 ) -> list[Job]:
     """Build the jobs of a broker, in the order of their start."""
     settings, admin = ground.settings, ground.admin
@@ -40,6 +49,7 @@ def make_jobs(
         IdlePartitions(removals, ground.registry, interval_s=settings.partition_removal_interval_s),
         Switches(maintenance),
         TokenWatch(access.gate),
+        SpoolReport(ground.operations, spool, host=os.uname().nodename, directory=str(spool.home)),
         Sweep(
             "access-sweep",
             [

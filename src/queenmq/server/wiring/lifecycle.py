@@ -42,7 +42,7 @@ def declare_services(
     access: Access,
 ) -> Lifecycle:
     """Return the services in the order in which they start. They stop in the reverse order."""
-    jobs = make_jobs(ground, metering, maintenance, access)
+    jobs = make_jobs(ground, metering, maintenance, access, spool=pushing.spool_files)
     joined: list[Service] = [processor, wake, *map(Periodic, jobs)]
     group = ServiceGroup("joined", joined)
     joining = Joining(

@@ -7,7 +7,8 @@ can be stopped at any time and run again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -28,6 +29,16 @@ _LOCK_TIMEOUT_MS = 1_000
 _FIRST = (UUID(int=0), 0)
 
 
+class WaitingSpool(NamedTuple):
+    """The spool of a broker with something in it, as the broker told last."""
+
+    host: str
+    directory: str
+    waiting: int
+    aside: int
+    told_at: datetime
+
+
 class Reencrypted(NamedTuple):
     """Counts of the payloads, by result."""
 
@@ -36,6 +47,8 @@ class Reencrypted(NamedTuple):
     unreadable: int
     #: Queued pushes under another key, or in clear.
     queued: int
+    #: Spools whose pushes may be under another key. Only their brokers can read them.
+    spools: Sequence[WaitingSpool]
     error: str | None
 
 
@@ -93,7 +106,10 @@ class _Work:
             await self._go_through(what)
         # After the rest: what is stored meanwhile may be behind the place that was read.
         queued = await self._connection.fetchval(self.sql["count_queued"], key, self._queue)
-        return Reencrypted(self._encrypted, self._unreadable, queued, self._error)
+        spools = [
+            WaitingSpool(*row) for row in await self._connection.fetch(self.sql["list_spools"])
+        ]
+        return Reencrypted(self._encrypted, self._unreadable, queued, spools, self._error)
 
     async def _go_through(self, what: str) -> None:
         place: tuple[UUID, int] = _FIRST

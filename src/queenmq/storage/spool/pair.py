@@ -20,6 +20,8 @@ from queenmq.storage.spool import (
     SpoolBatch,
     SpoolStats,
 )
+from queenmq.storage.spool.files import failing_as
+from queenmq.storage.spool.identity import find_identity, make_identity
 
 #: No database has this id.
 EARLY = "early"
@@ -57,6 +59,19 @@ class SpoolPair:
             spool = self._early
         assert spool is not None, "the spool is not open"
         await spool.append(body)
+
+    @property
+    def home(self) -> Path:
+        """Return the parent of its directories, in full."""
+        return self._home.resolve()
+
+    def identify(self, *, makes_one: bool) -> str | None:
+        """Return the id that stays with its directories, None where it has none. Blocks for a file.
+
+        Raises SpoolFailed.
+        """
+        with failing_as(f"spool {self._home} cannot be identified"):
+            return make_identity(self._home) if makes_one else find_identity(self._home)
 
     @property
     def pending(self) -> int:

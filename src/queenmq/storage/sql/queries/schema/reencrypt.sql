@@ -17,6 +17,12 @@ SELECT count(*) FROM queen.operation_queue o JOIN queen.queues q ON q.id = o.que
 WHERE o.status IN ('pending', 'processing', 'failed') AND ($2::text IS NULL OR q.name = $2)
   AND (q.encryption_enabled OR strpos(o.payload::text, 'authTag') > 0) AND strpos(o.payload::text, $1) = 0;
 
+-- name: list_spools
+-- What brokers have on their disks, as they told last. An empty spool has no row.
+SELECT s.value ->> 'host' AS host, s.value ->> 'directory' AS directory, (s.value ->> 'waiting')::bigint AS waiting,
+       (s.value ->> 'aside')::bigint AS aside, s.updated_at AS told_at
+FROM queen.system_state s WHERE s.name LIKE 'spool:%' ORDER BY 1, 2;
+
 -- name: list_stale_messages
 -- Return the next payloads after a place, at most this many and 16 MB.
 SELECT s.partition_id, s.seq, s.queue, s.partition, s.transaction_id, s.is_encrypted, s.payload
