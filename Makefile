@@ -64,7 +64,7 @@ build/.audited: constraints.txt constraints-spark.txt
 	else echo "audit: skipped, because the database of vulnerabilities cannot be reached"; fi
 
 fuzz: $(DEV_READY) ## send hostile requests: make fuzz ARGS='--count 100000 --seed 1'
-	@$(BIN)/python -m tests.support.api_fuzz $(ARGS)
+	@$(BIN)/python -m tests.support.fuzz_figures $(ARGS)
 	@test -x build/fuzz/bin/schemathesis || { $(PYTHON) -m venv build/fuzz && \
 		build/fuzz/bin/python -m pip install --quiet --disable-pip-version-check schemathesis==4.32.5; }
 	@$(BIN)/python -m tests.support.schema_fuzz build/fuzz/bin/schemathesis

@@ -1,29 +1,24 @@
 """Hostile requests for every route of a broker: JSON bombs, odd names, wrong types, broken framing.
 
 Bodies and paths are made from the broker's own OpenAPI document, and then something in them is made
-worse. The suite runs a few. Many: `python -m tests.support.api_fuzz --count 100000 --seed 1`.
+worse. The suite runs a few. Many, with figures: `python -m tests.support.fuzz_figures`.
 """
 
 # ruff: noqa: E501 - a hostile request is easier to read in one line
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
 import random
-import tempfile
 import time
 from collections import Counter
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
-import psutil
-
-from tests.support.broker import running_broker
 
 _LANES = 16
 #: What a fuzzed pop may wait, so that a run ends.
@@ -81,7 +76,9 @@ class Report:
 class ApiFuzz:
     """A run against a broker. Belongs to one event loop."""
 
-    def __init__(self, url: str, document: dict[str, Any], seed: int) -> None:
+    def __init__(
+        self, url: str, document: dict[str, Any], seed: int, *, without: Sequence[str] = ()
+    ) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "", parts.port or 80
         self._document = document
@@ -89,18 +86,22 @@ class ApiFuzz:
         self._routes = [
             (method.upper(), path, spec)
             for path, methods in document["paths"].items()
+            if not path.startswith(tuple(without))
             for method, spec in methods.items()
         ]
         self.report = Report()
 
-    async def run(self, count: int) -> Report:
-        """Send so many requests, some at a time."""
+    async def run(self, count: int, *, per_s: float = float("inf")) -> Report:
+        """Send so many requests, some at a time, and no more than so many a second."""
         left = iter(range(count))
-        await asyncio.gather(*(self._lane(left) for _ in range(_LANES)))
+        began_s = time.monotonic()
+        lanes = (self._lane(left, began_s, 1 / per_s) for _ in range(_LANES))
+        await asyncio.gather(*lanes)
         return self.report
 
-    async def _lane(self, left: Any) -> None:
+    async def _lane(self, left: Iterator[int], began_s: float, each_s: float) -> None:
         for number in left:
+            await asyncio.sleep(max(0.0, began_s + number * each_s - time.monotonic()))
             request = self._chance.choice(FRAMES) if number % 20 == 19 else self._request()
             is_frame = number % 20 == 19
             try:
@@ -229,52 +230,3 @@ async def fuzz(url: str, *, count: int, seed: int) -> Report:
             await client.post(path, json={"enabled": False})
         await client.post("/api/v1/consumer-groups/__QUEUE_MODE__/resume")
     return report
-
-
-async def _p99_ms(url: str, until: asyncio.Event) -> float:
-    """The p99 of a client that pushes beside, until told to end."""
-    took: list[float] = []
-    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
-        while not until.is_set():
-            began = time.perf_counter()
-            body = {"items": [{"queue": "beside", "payload": 1}]}
-            await client.post("/api/v1/push", json=body)
-            took.append((time.perf_counter() - began) * 1000)
-            await asyncio.sleep(0.01)
-    return sorted(took)[int(len(took) * 0.99)] if took else 0.0
-
-
-async def _measure(url: str, pid: int, count: int, seed: int) -> None:
-    def memory_mb() -> float:
-        family = [psutil.Process(pid), *psutil.Process(pid).children()]
-        return sum(one.memory_info().rss for one in family if "python" in one.name()) / 1e6
-
-    await fuzz(url, count=min(count, 2_000), seed=seed + 1)
-    ended, before = asyncio.Event(), memory_mb()
-    beside = asyncio.create_task(_p99_ms(url, ended))
-    began = time.monotonic()
-    report = await fuzz(url, count=count, seed=seed)
-    took_s = time.monotonic() - began
-    ended.set()
-    print(f"{report.count} requests in {took_s:.0f} s: {dict(sorted(report.statuses.items()))}")
-    print(f"hung up on: {report.hung_up}; failures: {len(report.failures)}")
-    print(f"memory of the broker: {before:.0f} MB before, {memory_mb():.0f} MB after")
-    print(f"p99 of a push beside: {await beside:.1f} ms")
-    for failure in report.failures[:20]:
-        print(failure)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as home,
-        running_broker(data_dir=Path(home) / "data") as broker,
-    ):
-        asyncio.run(_measure(broker.url, broker.pid, asked.count, asked.seed))
-
-
-if __name__ == "__main__":
-    main()
