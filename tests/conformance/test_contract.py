@@ -32,7 +32,11 @@ from tests.support.waiting import wait_until
 
 CASES = [*messages.CASES, *operation.CASES]
 #: A broker may take its time to notice that the database is away. This one does not.
-_QUICK = {"QUEEN_DB_HANG_MS": "500", "QUEEN_LOG_LEVEL": "error"}
+_QUICK = {
+    "QUEEN_DB_HANG_MS": "500",
+    "QUEEN_LOG_LEVEL": "error",
+    "QUEEN_MOVE_TARGETS": "127.0.0.1:*",
+}
 #: Families of the contract, without `queen_`.
 FAMILIES = """
 uptime_seconds cpu_user_microseconds_total cpu_system_microseconds_total

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from tests.support.pki import Pki
 from tests.support.shared_postgres import SharedPostgres
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET
 
+_JWT = {
+    "JWT_ENABLED": "true",
+    "JWT_SECRET": SECRET,
+    "JWT_ISSUER": ISSUER,
+    "JWT_AUDIENCE": AUDIENCE,
+}
 _numbers = itertools.count(1)
 
 
@@ -56,54 +63,12 @@ def watched(open_page: Callable[..., Watched], broker: BrokerProcess) -> Watched
     return open_page(broker.url)
 
 
-@pytest.fixture(scope="package")
-def guarded(postgres: SharedPostgres, template: str) -> Iterator[BrokerProcess]:
-    """A broker that wants a token."""
+@contextmanager
+def _guarded(postgres: SharedPostgres, template: str) -> Iterator[World]:
+    """A broker that wants a token, with a database of its own."""
     name = f"dashboard_{next(_numbers)}"
     postgres.create(name, template=template)
-    with running_broker(
-        database_url=postgres.url_of(name),
-        JWT_ENABLED="true",
-        JWT_SECRET=SECRET,
-        JWT_ISSUER=ISSUER,
-        JWT_AUDIENCE=AUDIENCE,
-    ) as broker:
-        yield broker
-    postgres.drop(name)
-
-
-@pytest.fixture
-def guarded_by_tls(database_url: str, tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker that wants a token and speaks https."""
-    with running_broker(
-        database_url=database_url,
-        JWT_ENABLED="true",
-        JWT_SECRET=SECRET,
-        JWT_ISSUER=ISSUER,
-        JWT_AUDIENCE=AUDIENCE,
-        **Pki(tmp_path).environ,
-    ) as broker:
-        yield broker
-
-
-def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine beside the browser, whose driver keeps an event loop in this thread."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
-
-
-@pytest.fixture(scope="module")
-def world(postgres: SharedPostgres, template: str) -> Iterator[World]:
-    """A broker that wants a token, with its database."""
-    name = f"dashboard_{next(_numbers)}"
-    postgres.create(name, template=template)
-    with running_broker(
-        database_url=postgres.url_of(name),
-        JWT_ENABLED="true",
-        JWT_SECRET=SECRET,
-        JWT_ISSUER=ISSUER,
-        JWT_AUDIENCE=AUDIENCE,
-    ) as broker:
+    with running_broker(database_url=postgres.url_of(name), **_JWT) as broker:
         yield World(broker, postgres.url_of(name))
     postgres.drop(name)
 
@@ -111,8 +76,16 @@ def world(postgres: SharedPostgres, template: str) -> Iterator[World]:
 @pytest.fixture(scope="package")
 def guarded(postgres: SharedPostgres, template: str) -> Iterator[BrokerProcess]:
     """A broker that wants a token."""
-    with _guarded(postgres, template) as found:
-        yield found.broker
+    with _guarded(postgres, template) as made:
+        yield made.broker
+
+
+@pytest.fixture
+def guarded_by_tls(database_url: str, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker that wants a token and speaks https."""
+    environ = _JWT | Pki(tmp_path).environ
+    with running_broker(database_url=database_url, **environ) as broker:
+        yield broker
 
 
 def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
@@ -124,8 +97,8 @@ def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
 @pytest.fixture(scope="module")
 def world(postgres: SharedPostgres, template: str) -> Iterator[World]:
     """A broker that wants a token, with its database."""
-    with _guarded(postgres, template) as found:
-        yield found
+    with _guarded(postgres, template) as made:
+        yield made
 
 
 @pytest.fixture
