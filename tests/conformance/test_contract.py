@@ -31,12 +31,7 @@ from tests.support.shapes import ANY, BOOL, INT, TIME, UUID, Keyed, Many, Maybe,
 from tests.support.waiting import wait_until
 
 CASES = [*messages.CASES, *operation.CASES]
-#: A broker may take its time to notice that the database is away. This one does not.
-_QUICK = {
-    "QUEEN_DB_HANG_MS": "500",
-    "QUEEN_LOG_LEVEL": "error",
-    "QUEEN_MOVE_TARGETS": "127.0.0.1:*",
-}
+_LONE = {"QUEEN_LOG_LEVEL": "error", "QUEEN_MOVE_TARGETS": "127.0.0.1:*"}
 #: Families of the contract, without `queen_`.
 FAMILIES = """
 uptime_seconds cpu_user_microseconds_total cpu_system_microseconds_total
@@ -94,7 +89,7 @@ def check(world: World, case: Case) -> None:
 @pytest.fixture
 def lone_world(server: OwnPostgres, tmp_path: Path) -> Iterator[World]:
     """A broker on a server of its own, which a case may stop or copy."""
-    environ = {"QUEEN_SPOOL_DIR": str(tmp_path / "spool"), **_QUICK}
+    environ = {"QUEEN_SPOOL_DIR": str(tmp_path / "spool"), **_LONE}
     with running_broker(database_url=server.url, **environ) as broker:
         made = World(broker.url)
         yield made
