@@ -14,7 +14,7 @@ from queenmq.errors import MigrationError
 
 #: The number of the last migration of every released level, level 1 first. The first change in
 #: `sql/` after a release appends the number of that release's last migration.
-RELEASED = (14,)
+RELEASED = (14, 32)
 
 #: The level of this release.
 LEVEL = len(RELEASED) + 1
