@@ -20,12 +20,12 @@ from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.machine import PopEvent
 from queenmq.engine.pop.preflight import Preflight
 from queenmq.engine.requests import (
-    OnwardAsk,
     PartitionKey,
     PopCandidate,
     PopGrant,
     ResolveAsk,
     Scope,
+    WalkAsk,
 )
 from queenmq.errors import StorageUnavailable
 from tests.support import pops
@@ -76,9 +76,9 @@ class AskedStore:
 
         return await Question(act)
 
-    async def search_onwards(self, asks: Sequence[OnwardAsk], *, limit: int, limit_ms: int) -> Any:
+    async def walk_partitions(self, asks: Sequence[WalkAsk], *, limit: int, limit_ms: int) -> Any:
         def act() -> Any:
-            in_time = [self._database.search_on(one, limit=limit) for one in asks[: self.pairs_max]]
+            in_time = [self._database.walk_on(one) for one in asks[: self.pairs_max]]
             return in_time + [None] * (len(asks) - len(in_time))
 
         return await Question(act)
@@ -123,7 +123,7 @@ class KnowledgeWorld:
         self.question: Question | None = None
         queues = [ModelQueue("orders", "shop", 1), ModelQueue("mails", "shop", 2)]
         self.database.partitions += [
-            ModelPartition(pops.partition(number), queues[number // 3], f"p{number}")
+            ModelPartition(pops.partition(number + 1), queues[number // 3], f"p{number}")
             for number in range(5)
         ]
         for scope in scopes:
@@ -216,6 +216,10 @@ class KnowledgeWorld:
         self._current = self.board.begin_look_up(pools)
         self.look_up = self._preflight.run(self._current)
         self.resume_look_up()
+
+    def limit_pairs(self, pairs_max: int) -> None:
+        """Set for how many places the next question has time."""
+        self._store.pairs_max = pairs_max
 
     def resume_look_up(self) -> None:
         """Answer the question at hand; the next one, if any, waits then."""

@@ -59,10 +59,15 @@ def _columns(asks: Iterable[Ask]) -> list[list[Any]]:
 
 
 async def look_up(
-    session: asyncpg.Connection, *asks: Ask, limit: int = 1_000, budget_ms: int = 10_000
+    session: asyncpg.Connection,
+    *asks: Ask,
+    limit: int = 1_000,
+    budget_ms: int = 10_000,
+    whole_max: int | None = None,
 ) -> list[Found]:
     """One call of pop_sm_resolve; a result per pair that was looked at."""
-    rows = await session.fetch(_SQL["pop_sm_resolve"], *_columns(asks), limit, budget_ms)
+    sizes = (limit, budget_ms, whole_max)
+    rows = await session.fetch(_SQL["pop_sm_resolve"], *_columns(asks), *sizes)
     return [
         Found(
             row["is_found"],
@@ -103,7 +108,7 @@ async def age(session: asyncpg.Connection, partition_id: UUID, seconds: int) -> 
 
 
 class Next(NamedTuple):
-    """The next page of a queue for one group, as search_onwards takes it."""
+    """The next slice of a queue for one group, as walk_partitions takes it."""
 
     queue: str
     after: UUID
@@ -113,9 +118,9 @@ class Next(NamedTuple):
 async def look_on(
     session: asyncpg.Connection, *asks: Next, limit: int, budget_ms: int = 10_000
 ) -> list[asyncpg.Record]:
-    """One call of search_onwards; a row per pair that was looked at."""
+    """One call of walk_partitions; a row per pair that was looked at."""
     return await session.fetch(
-        _SQL["search_onwards"],
+        _SQL["walk_partitions"],
         [ask.queue for ask in asks],
         [ask.group for ask in asks],
         [ask.after for ask in asks],

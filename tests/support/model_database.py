@@ -14,8 +14,6 @@ from uuid import UUID
 
 from queenmq.engine.requests import (
     News,
-    OnwardAsk,
-    Page,
     PartitionKey,
     PartitionRef,
     PopCandidate,
@@ -23,11 +21,15 @@ from queenmq.engine.requests import (
     ResolveAsk,
     Resolved,
     Scope,
+    Slice,
+    WalkAsk,
 )
 from queenmq.storage.stores.outcomes import decode_holds, decode_pop
 
 #: New messages from which on a look-up searches the whole scope.
 FRESH_MAX = 10
+#: The newest messages of a large queue that a look-up without a horizon reads.
+RECENT_MAX = 3
 LEASE_TIME = 3
 
 
@@ -94,6 +96,8 @@ class ModelDatabase:
         self.next_xid = 100
         self.now = 0
         self.lease_time = LEASE_TIME
+        #: Queues with more partitions are walked through.
+        self.whole_max = 99
         self._apart_count = 10**9
 
     # Transactions.
@@ -148,9 +152,18 @@ class ModelDatabase:
             return scope
         return [one for one in scope if one in fresh or one.id in ask.known_ids]
 
-    def _pending(self, ask: ResolveAsk) -> Iterator[tuple[ModelPartition, int, str]]:
-        """Yield partitions with messages, when they are due, and why not before."""
-        for one in self._to_check(ask):
+    def _recent(self, ask: ResolveAsk) -> tuple[list[ModelPartition], bool]:
+        """As recent_partitions: the newest messages' partitions, and whether that is all."""
+        scope = self.in_scope(ask.scope)
+        messages = [(xid, one.name, one) for one in scope for xid in one.rows.values()]
+        newest = sorted(messages, reverse=True)[:RECENT_MAX]
+        return list(dict.fromkeys(one for *_, one in newest)), len(newest) < RECENT_MAX
+
+    def _pending(
+        self, ask: ResolveAsk, places: list[ModelPartition] | None = None
+    ) -> Iterator[tuple[ModelPartition, int, str]]:
+        """What has messages, when it is due, and why not before."""
+        for one in self._to_check(ask) if places is None else places:
             cursor = one.cursor(ask.consumer_group)
             if one.last_seq > cursor.seq:
                 leased_until = cursor.expires_at if cursor.lease_id else 0
@@ -160,12 +173,16 @@ class ModelDatabase:
 
     def resolve(self, ask: ResolveAsk, *, limit: int) -> Resolved:
         """As pop_sm_resolve for one pair."""
-        pending = list(self._pending(ask))
+        places, is_all, scope = self._to_check(ask), True, self.in_scope(ask.scope)
+        is_queue = ask.scope.queue is not None and ask.scope.partition is None
+        if is_queue and len(scope) > self.whole_max and places == scope:
+            places, is_all = self._recent(ask)
+        pending = list(self._pending(ask, places))
         ready = [one.id for one, due_at, _ in pending if due_at <= self.now]
         held = [(one.id, why) for one, due_at, why in pending if due_at > self.now]
         return Resolved(
             is_found=ask.scope.partition is None or bool(self.in_scope(ask.scope)),
-            is_complete=len(ready) <= limit and len(held) <= 5 * limit,
+            is_complete=is_all and len(ready) <= limit and len(held) <= 5 * limit,
             partition_ids=ready[:limit],
             held_ids=[one for one, _ in held[: 5 * limit]],
             held_whys=decode_holds("".join(why for _, why in held[: 5 * limit])),
@@ -173,24 +190,25 @@ class ModelDatabase:
             horizon=str(self.horizon),
         )
 
-    def search_on(self, ask: OnwardAsk, *, limit: int) -> Page:
-        """As search_onwards for one pair, step by step of one partition."""
+    def walk_on(self, ask: WalkAsk) -> Slice:
+        """As walk_partitions for one pair, a partition at a time."""
         whole = ResolveAsk(Scope(ask.queue), ask.consumer_group, None, ())
-        ready, held, last_id = [], [], ask.after
-        for one, due_at, why in sorted(self._pending(whole), key=lambda found: found[0].id):
-            if one.id > ask.after and len(ready) < limit:
-                last_id = one.id
-                if due_at <= self.now:
-                    ready.append(one.id)
-                else:
-                    held.append((one.id, why))
-        return Page(
-            is_filled=len(ready) >= limit,
-            partition_ids=ready,
+        ahead = sorted(
+            (one for one in self.in_scope(whole.scope) if one.id > ask.after),
+            key=lambda one: one.id,
+        )
+        places = ahead[:1]
+        pending = list(self._pending(whole, places))
+        held = [(one.id, why) for one, due_at, why in pending if due_at > self.now]
+        is_end = len(ahead) <= 1
+        return Slice(
+            is_end=is_end,
+            is_whole=True,
+            partition_ids=[one.id for one, due_at, _ in pending if due_at <= self.now],
             held_ids=[one for one, _ in held],
             held_whys=decode_holds("".join(why for _, why in held)),
             next_due_ms=None,
-            last_id=last_id,
+            last_id=places[-1].id if places else ask.after,
         )
 
     def find_news(self, queue: str, horizon: str) -> News:

@@ -13,11 +13,11 @@ from uuid import UUID
 from queenmq.engine.requests import (
     Fetched,
     LeaseRelease,
-    OnwardAsk,
     PartitionKey,
     PopCandidate,
     PopGrant,
     ResolveAsk,
+    WalkAsk,
 )
 from tests.support.model_database import ModelDatabase, ModelPartition
 
@@ -102,9 +102,9 @@ class ModelStore:
 
         return await self._call("look up", act)
 
-    async def search_onwards(self, asks: Sequence[OnwardAsk], *, limit: int, limit_ms: int) -> Any:
+    async def walk_partitions(self, asks: Sequence[WalkAsk], *, limit: int, limit_ms: int) -> Any:
         def act() -> Any:
-            return [self._database.search_on(ask, limit=limit) for ask in asks]
+            return [self._database.walk_on(ask) for ask in asks]
 
         return await self._call("look up", act)
 

@@ -34,7 +34,7 @@ from queenmq.engine.pop.board.look_up import (
     LookUp,
     Question,
     Reply,
-    SearchOnwards,
+    WalkOn,
 )
 from queenmq.engine.pop.board.poll_schedule import PollSchedule
 from queenmq.engine.pop.board.pool import Pool
@@ -90,9 +90,11 @@ class PopSimulation:
         self.now = 1_000.0
         self.database = ModelDatabase()
         self.database.lease_time = LEASE_MS
+        # In every second world queues are walked through.
+        self.database.whole_max = 99 * self._random.randrange(2)
         queues = [ModelQueue("orders", "shop", 1), ModelQueue("mails", "shop", 2)]
         self.database.partitions += [
-            ModelPartition(partition(number), queues[number // 3], f"p{number}")
+            ModelPartition(partition(number + 1), queues[number // 3], f"p{number}")
             for number in range(4)
         ]
         self._known: dict[PartitionKey, PartitionRef] = {}
@@ -272,7 +274,9 @@ class PopSimulation:
         self._turn()
 
     def _turn(self) -> None:
-        urgent = [pool for pool in self.board._state.pools if pool.is_look_up_urgent()]
+        # A walk is urgent as soon as the turn has given out what was ready.
+        pools = self.board._state.pools
+        urgent = [pool for pool in pools if pool.is_look_up_urgent() or pool.is_walking]
         actions = self.board.turn(self.now, free_slots=SLOTS - self._busy_slots)
         self._check_distance(actions, urgent)
         self._carry_out(actions)
@@ -433,8 +437,8 @@ class PopSimulation:
                 return None
             case HasPending(asks):
                 return [self.database.has_pending(ask) for ask in asks]
-            case SearchOnwards(asks):
-                return [self.database.search_on(ask, limit=PAGE) for ask in asks]
+            case WalkOn(asks):
+                return [self.database.walk_on(ask) for ask in asks]
             case _:
                 return [self.database.resolve(ask, limit=PAGE) for ask in question.asks]
 

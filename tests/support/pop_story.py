@@ -68,7 +68,7 @@ class Story:
         self.database.lease_time = LEASE_MS
         queues = [ModelQueue("orders", "shop", 1), ModelQueue("mails", "shop", 2)]
         self.database.partitions += [
-            ModelPartition(partition(number), queues[number // 3], f"p{number}")
+            ModelPartition(partition(number + 1), queues[number // 3], f"p{number}")
             for number in range(4)
         ]
         self.store = ModelStore(self.database)

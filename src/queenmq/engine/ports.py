@@ -15,8 +15,6 @@ from queenmq.engine.requests import (
     KnownPush,
     LeaseRelease,
     News,
-    OnwardAsk,
-    Page,
     PartitionKey,
     PartitionRef,
     PopCandidate,
@@ -28,10 +26,12 @@ from queenmq.engine.requests import (
     ResolveAsk,
     Resolved,
     Scope,
+    Slice,
     Subscription,
     TransactionItems,
     TransactionOutcome,
     WaitingOperations,
+    WalkAsk,
 )
 
 
@@ -76,10 +76,10 @@ class MessageStore(Protocol):
     ) -> Sequence[Resolved | None]:
         """Return what each place can deliver, or None where time ran out."""
 
-    async def search_onwards(
-        self, asks: Sequence[OnwardAsk], *, limit: int, limit_ms: int
-    ) -> Sequence[Page | None]:
-        """Return the next page of each queue, or None where time ran out."""
+    async def walk_partitions(
+        self, asks: Sequence[WalkAsk], *, limit: int, limit_ms: int
+    ) -> Sequence[Slice | None]:
+        """Return the next slice of each queue, or None where time ran out."""
 
     async def find_news(
         self, queues: Sequence[str], horizons: Sequence[str], *, limit_ms: int

@@ -291,21 +291,22 @@ class News(NamedTuple):
     horizon: str
 
 
-class OnwardAsk(NamedTuple):
-    """A queue to continue searching for a group, and the partition to continue after."""
+class WalkAsk(NamedTuple):
+    """A queue to walk through for a group: the partition to go on after."""
 
     queue: str
     consumer_group: str
     after: UUID
 
 
-class Page(NamedTuple):
-    """The next partitions of a queue in id order; see search_onwards.
+class Slice(NamedTuple):
+    """The next partitions of a queue in id order; see walk_partitions.
 
-    A page that is not full only says that the queue ended first.
+    With `is_end` there is none after them. Without `is_whole`, not all that must wait are named.
     """
 
-    is_filled: bool
+    is_end: bool
+    is_whole: bool
     partition_ids: Sequence[UUID]
     held_ids: Sequence[UUID]
     held_whys: Sequence[HoldReason]

@@ -86,7 +86,7 @@ class TestOrder:
 
     def test_an_assignment_says_what_its_pool_had_heard(self) -> None:
         pool = make_waited_for(1)
-        pool.resolved_tick = 7
+        pool.learnt_tick = 7
         (one,) = decide_for(pool).assignments
         assert one.seen_tick == 7
 

@@ -15,7 +15,7 @@ from queenmq.engine.pop.board.look_up import (
     Question,
     Reply,
     Resolve,
-    SearchOnwards,
+    WalkOn,
 )
 from queenmq.engine.ports import MessageStore
 from queenmq.errors import CallTimedOut
@@ -63,8 +63,8 @@ class Preflight:
                 return await self._catalogue.find(keys, limit_ms=limit_ms)
             case HasPending(asks):
                 return await self._store.has_pending_messages(asks, limit_ms=limit_ms)
-            case SearchOnwards(asks):
-                return await self._store.search_onwards(asks, limit=self._page, limit_ms=limit_ms)
+            case WalkOn(asks):
+                return await self._store.walk_partitions(asks, limit=self._page, limit_ms=limit_ms)
             case Resolve(asks):
                 return await self._store.pop_sm_resolve(asks, limit=self._page, limit_ms=limit_ms)
 

@@ -10,8 +10,8 @@ from queenmq.engine.pop.service import PopLimits
 from queenmq.engine.push.service import PushLimits
 from queenmq.settings import Settings
 
-#: Partitions to try that one look-up brings per place: many pops' worth, found in a few ms.
-_PAGE = 1_000
+#: Partitions to try that one look-up brings per place: as many as new messages that it reads.
+_PAGE = 5_000
 #: Push and ack calls in flight next to the database; more only make smaller calls there.
 LEAST_CALLS = 2
 

@@ -18,8 +18,6 @@ from queenmq.engine.requests import (
     KnownPush,
     LeaseRelease,
     News,
-    OnwardAsk,
-    Page,
     PartitionKey,
     PartitionRef,
     PopCandidate,
@@ -33,19 +31,25 @@ from queenmq.engine.requests import (
     ResolveAsk,
     Resolved,
     Scope,
+    Slice,
     Subscription,
     TransactionItems,
     TransactionOutcome,
+    WalkAsk,
 )
 from queenmq.storage.connection.database import Database
 from queenmq.storage.sql_files import load_queries
 from queenmq.storage.stores.outcomes import decode_holds, decode_items, decode_pop
 
-F = TypeVar("F", Resolved, Page)
+F = TypeVar("F", Resolved, Slice)
 
 #: A look-up starts no further search after this part of its time, so that it can return what it has
 #: found.
 _BEGIN_SHARE = 2
+#: A slice of a walk ends after this part of its time: its last step may take as long again.
+_SLICE_SHARE = 4
+#: A queue with more partitions is walked through. So many are searched in a few milliseconds.
+_WHOLE_MAX = 1_000
 
 
 class PostgresMessageStore:
@@ -159,6 +163,7 @@ class PostgresMessageStore:
             *_ask_columns(asks),
             limit,
             limit_ms // _BEGIN_SHARE,
+            _WHOLE_MAX,
             priority=OperationType.POP,
             limit_ms=limit_ms,
         )
@@ -167,20 +172,20 @@ class PostgresMessageStore:
             found[pair - 1] = _decode_whys(Resolved(*columns))
         return found
 
-    async def search_onwards(
-        self, asks: Sequence[OnwardAsk], *, limit: int, limit_ms: int
-    ) -> list[Page | None]:
+    async def walk_partitions(
+        self, asks: Sequence[WalkAsk], *, limit: int, limit_ms: int
+    ) -> list[Slice | None]:
         rows = await self._database.fetch_within(
-            self._sql["search_onwards"],
+            self._sql["walk_partitions"],
             *_columns(asks),
             limit,
-            limit_ms // _BEGIN_SHARE,
+            limit_ms // _SLICE_SHARE,
             priority=OperationType.POP,
             limit_ms=limit_ms,
         )
-        found: list[Page | None] = [None] * len(asks)
+        found: list[Slice | None] = [None] * len(asks)
         for pair, *columns in rows:
-            found[pair - 1] = _decode_whys(Page(*columns))
+            found[pair - 1] = _decode_whys(Slice(*columns))
         return found
 
     async def find_news(

@@ -49,7 +49,7 @@ class Assignment(NamedTuple):
     intention: Intention
     pool: Pool
     partition_ids: list[UUID]
-    #: The newest look-up that the pool had heard of.
+    #: The newest look-up that the pool had learnt from.
     seen_tick: int
 
 
@@ -138,7 +138,7 @@ class _Planner:
             if not partition_ids:
                 return True
             taken.update(partition_ids)
-            self._add(Assignment(intention, pool, partition_ids, pool.resolved_tick))
+            self._add(Assignment(intention, pool, partition_ids, pool.learnt_tick))
         return False
 
     def _has_room(self, intention: Intention) -> bool:

@@ -71,7 +71,7 @@ def _learn_one(assignment: Assignment, one: PopGrant, tick: int) -> None:
         pool.hold(partition_id, HoldReason.LEASE, tick)
     elif one.has_more:
         pool.mark_ready(partition_id)
-    elif pool.resolved_tick != seen_tick and partition_id not in pool.ready:
+    elif pool.learnt_tick != seen_tick and partition_id not in pool.ready:
         # A look-up ended meanwhile; it may have seen more than this call.
         pool.hold(partition_id, HoldReason.TIME, tick)
 

@@ -4,10 +4,9 @@ Pure: no clock, no I/O.
 
 All idle pools of a queue share one question: what is new? Only the pools that the news concerns are
 looked up. For other pools that have been quiet for a while, the cheaper question comes first: is
-there anything at all? A pool with a horizon is looked up from there on. A pool without one, or one
-that was not fully searched for long, gets a full search. If that finds more than one look-up may
-return, the next ones read the queue page by page, so that catching up costs the same however many
-partitions there are.
+there anything at all? A pool with a horizon is looked up from there on. A pool without one gets a
+full search. A queue that has too many partitions for that is walked through, a slice per look-up:
+see `walk.py`. So is any queue that was not fully searched for long.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from collections.abc import Collection, Generator
 from typing import Any, NamedTuple, Protocol
 
 from queenmq.engine.pop.board.pool import Pool
+from queenmq.engine.pop.board.walk import Walk
+from queenmq.engine.pop.board.walking import ask_slice, begin_check, is_check_due, learn_slice
 from queenmq.engine.pop.intention import Intention
 from queenmq.engine.pop.machine import PopEvent, PopState
 from queenmq.engine.pop.metrics import PopMetrics
-from queenmq.engine.requests import News, OnwardAsk, PartitionKey, ResolveAsk
+from queenmq.engine.requests import News, PartitionKey, ResolveAsk, WalkAsk
 
 #: Pools polled at this interval or slower get the cheaper question first ...
 _QUIET_MS = 500
@@ -28,8 +29,6 @@ _MISSES_MAX = 8
 #: A look-up that took too long gets this many times as long. The factor is large, because the time
 #: of earlier tries is lost: a queue of millions of partitions takes seconds to search.
 PATIENCE = 16
-#: A search of the whole scope in spite of a horizon, in case anything was changed behind our back.
-_FULL_EVERY_MS = 120_000
 
 
 class FindNews(NamedTuple):
@@ -51,10 +50,10 @@ class HasPending(NamedTuple):
     asks: list[ResolveAsk]
 
 
-class SearchOnwards(NamedTuple):
-    """Ask for the next page. The answer is a Page for each, or None when time ran out."""
+class WalkOn(NamedTuple):
+    """Ask for the next slice. The answer is a Slice for each, or None when time ran out."""
 
-    asks: list[OnwardAsk]
+    asks: list[WalkAsk]
 
 
 class Resolve(NamedTuple):
@@ -63,7 +62,7 @@ class Resolve(NamedTuple):
     asks: list[ResolveAsk]
 
 
-Question = FindNews | FindPartitions | HasPending | SearchOnwards | Resolve
+Question = FindNews | FindPartitions | HasPending | WalkOn | Resolve
 
 
 class Reply(NamedTuple):
@@ -79,6 +78,9 @@ class Listener(Protocol):
 
     def rest(self, pool: Pool) -> None:
         """Note that the pool has nothing now."""
+
+    def note_news(self, pool: Pool) -> None:
+        """Note that the pool may have more to try."""
 
     def note_learnt(self, pool: Pool, due_at_ms: float | None) -> None:
         """Note that the pool has learnt something, and perhaps when its next message is due."""
@@ -144,15 +146,14 @@ class LookUp:
         quiet = {pool: None for pool in asked if pool not in calm and self._is_quiet(pool)}
         hits = yield from self._with_work(list(quiet))
         asked = [pool for pool in asked if pool not in quiet or pool in hits]
-        rest = yield from self._go_on(asked)
-        if rest:
-            yield from self._search(rest)
+        if asked:
+            yield from self._search(asked)
 
     def _is_calm(self, pool: Pool) -> bool:
         return self._is_checking and not self._is_old(pool) and pool.is_calm()
 
     def _is_old(self, pool: Pool) -> bool:
-        return self.began_at_ms - pool.full_at_ms > _FULL_EVERY_MS
+        return is_check_due(pool, self.began_at_ms)
 
     def _with_news(self, pools: list[Pool]) -> Generator[Question, Reply, set[Pool]]:
         """Return the pools that the news concerns. The others have seen everything."""
@@ -189,6 +190,8 @@ class LookUp:
             and not pool.is_woken
             and pool.misses < _MISSES_MAX
             and pool.is_exhausted()
+            # The check would be a search of the whole queue.
+            and not (pool.may_walk and (pool.horizon is None or self._is_old(pool)))
         )
 
     def _with_work(self, pools: list[Pool]) -> Generator[Question, Reply, set[Pool]]:
@@ -205,33 +208,10 @@ class LookUp:
         return hits
 
     def _ask(self, pool: Pool) -> ResolveAsk:
-        if pool.is_specific or pool.horizon is None or self._is_old(pool):
+        horizon = pool.walk.horizon if pool.walk and pool.is_walking else pool.horizon
+        if pool.is_specific or horizon is None or (self._is_old(pool) and not pool.may_walk):
             return ResolveAsk(pool.scope, pool.consumer_group, None, ())
-        return ResolveAsk(pool.scope, pool.consumer_group, pool.horizon, tuple(pool.held))
-
-    def _go_on(self, pools: list[Pool]) -> Generator[Question, Reply, list[Pool]]:
-        """Fetch the next page of searches that were cut off. Return the pools for a full search."""
-        asks = {
-            pool: OnwardAsk(pool.scope.queue, pool.consumer_group, pool.after)
-            for pool in pools
-            if pool.after is not None and pool.scope.queue is not None
-        }
-        if not asks:
-            return pools
-        reply = yield SearchOnwards(list(asks.values()))
-        done: set[Pool] = set()
-        unreached: dict[Pool, None] = {}
-        for pool, page in zip(asks, reply.value, strict=True):
-            if page is None:
-                unreached[pool] = None
-            elif page.is_filled:
-                done.add(pool)
-                pool.learn_page(page, tick=self.tick)
-                self._learnt(pool, page.next_due_ms, reply)
-                took_ms = reply.now_ms - reply.asked_at_ms
-                self._metrics.note_look_up(1, len(page.partition_ids), took_ms=took_ms)
-        self._put_first(unreached)
-        return [pool for pool in pools if pool not in done and pool not in unreached]
+        return ResolveAsk(pool.scope, pool.consumer_group, horizon, tuple(pool.held))
 
     def _search(self, pools: list[Pool]) -> Generator[Question, Reply, None]:
         asks = [self._ask(pool) for pool in pools]
@@ -246,18 +226,51 @@ class LookUp:
         took_ms = reply.now_ms - reply.asked_at_ms
         self._metrics.note_look_up(len(reached), found, took_ms=took_ms)
         unreached: list[Pool] = []
+        walks: dict[Pool, tuple[Walk, WalkAsk, float | None]] = {}
         for pool, ask, (held, doubts), result in zip(pools, asks, sent, reply.value, strict=True):
             if result is None:
                 unreached.append(pool)
                 continue
             is_cut = not result.is_complete and len(result.partition_ids) >= self._page
-            pool.learn(result, held, tick=self.tick, doubts=doubts, is_cut=is_cut)
-            if ask.horizon is None:
-                pool.full_at_ms = reply.asked_at_ms
-            self._learnt(pool, result.next_due_ms, reply)
+            asked_at_ms = reply.asked_at_ms
+            pool.learn(
+                result, held, tick=self.tick, doubts=doubts, is_cut=is_cut, now_ms=asked_at_ms
+            )
+            if ask.horizon is None and pool.walk is None:
+                pool.full_at_ms = asked_at_ms
+            if pool.may_walk and pool.walk is None and pool.horizon and self._is_old(pool):
+                begin_check(pool, tick=self.tick, now_ms=asked_at_ms)
+            if next_slice := ask_slice(pool):
+                walks[pool] = (*next_slice, result.next_due_ms)
+                # It may have found something already, should the slice fail.
+                self._listener.note_news(pool)
+            else:
+                self._learnt(pool, result.next_due_ms, reply)
         if unreached:
             self._metrics.note_timeout()
         self._put_first(unreached)
+        if walks:
+            yield from self._walk_on(walks)
+
+    def _walk_on(
+        self, walks: dict[Pool, tuple[Walk, WalkAsk, float | None]]
+    ) -> Generator[Question, Reply, None]:
+        reply = yield WalkOn([ask for _, ask, _ in walks.values()])
+        took_ms = reply.now_ms - reply.asked_at_ms
+        reached = [part for part in reply.value if part is not None]
+        found = sum(len(part.partition_ids) for part in reached)
+        self._metrics.note_look_up(len(reached), found, took_ms=took_ms)
+        unreached: list[Pool] = []
+        for (pool, (walk, _, due_ms)), part in zip(walks.items(), reply.value, strict=True):
+            if part is None:
+                unreached.append(pool)
+            else:
+                learn_slice(pool, walk, part, tick=self.tick, took_ms=took_ms / len(reached))
+                dues = [one for one in (due_ms, part.next_due_ms) if one is not None]
+                due_ms = min(dues, default=None)
+            self._learnt(pool, due_ms, reply)
+        # They come first in the next look-up, so that each walk has its turn.
+        self._listener.put_first(unreached)
 
     def _rest(self, pool: Pool, reply: Reply) -> None:
         self._note_answered(pool, reply)

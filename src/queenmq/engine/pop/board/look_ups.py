@@ -201,9 +201,10 @@ class LookUps:
     def rest(self, pool: Pool) -> None:
         """Note that a look-up found nothing for the pool. It waits for its next poll."""
         self._state.schedule.back_off(pool)
-        self._note_news(pool)
+        self.note_news(pool)
 
-    def _note_news(self, pool: Pool) -> None:
+    def note_news(self, pool: Pool) -> None:
+        """Note that the pool may have more to try."""
         state = self._state
         state.dirty[pool] = None
         if not pool.slowness and pool in state.dry_slow:
@@ -218,8 +219,11 @@ class LookUps:
         if not pool.ready:
             self._state.schedule.back_off(pool)
         # Where something was found there may be more.
-        pool.is_urgent |= bool(pool.ready) or pool.after is not None
-        self._note_news(pool)
+        pool.is_urgent |= bool(pool.ready) and pool.walk is None
+        if pool.walk is not None and (pool.waiting_count or pool.claims):
+            # It is urgent once there is nothing left to try.
+            self._state.want_look_up(pool)
+        self.note_news(pool)
 
     def put_first(self, pools: Collection[Pool]) -> None:
         """Put these pools first, because a look-up ran out of time before them."""

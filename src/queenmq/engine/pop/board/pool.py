@@ -6,9 +6,8 @@ add to this knowledge. The lease checks again in the database, so a wrong entry 
 long as a pool has a horizon, no entry is missing: every partition with messages for the group is
 ready, held or in a call, or got its messages from a transaction at or above the horizon.
 
-A queue with more to deliver than one look-up returns is read page by page, in id order. Correctness
-does not depend on the current page: only a full search gives a horizon, and it runs as soon as a
-page is not full.
+A queue of many partitions is not searched in one look-up but walked through, slice by slice: see
+`walk.py`. Until the walk has ended, the pool has no horizon.
 
 Partitions leave a pool at the front and come back at the end, so the least recently served one is
 next.
@@ -22,16 +21,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from queenmq.engine.outcomes import HoldReason
+from queenmq.engine.pop.board.walk import Walk
 from queenmq.engine.pop.intention import Intention
-from queenmq.engine.requests import Page, Resolved, Scope
+from queenmq.engine.requests import Resolved, Scope, Slice
 
 #: Partitions of each kind that a pool remembers. With more, look-ups search the whole scope.
 READY_MAX = 10_000
 HELD_MAX = 5_000
 #: Searches in a row that found more than they may return while no pop got any of it.
 CUTS_MAX = 20
-#: Before the first partition of a queue.
-_START = UUID(int=0)
 #: With this many held partitions a look-up pays off, because it drops finished ones.
 PRUNE_MIN = 1_000
 
@@ -50,7 +48,6 @@ class Pool:
     __slots__ = (
         "_is_in_order",
         "_waiting",
-        "after",
         "claims",
         "consumer_group",
         "cuts",
@@ -65,6 +62,7 @@ class Pool:
         "is_urgent",
         "is_used",
         "is_woken",
+        "learnt_tick",
         "misses",
         "newest_tick",
         "poll_at_ms",
@@ -76,6 +74,8 @@ class Pool:
         "resolved_tick",
         "scope",
         "slowness",
+        "walk",
+        "walked_ms",
     )
 
     def __init__(self, scope: Scope, consumer_group: str) -> None:
@@ -85,15 +85,19 @@ class Pool:
         self.held: dict[UUID, Held] = {}
         #: Where the next look-up may start. None if it must search the whole scope.
         self.horizon: str | None = None
-        #: The partition after which the next page of the queue begins. None if no page is pending.
-        self.after: UUID | None = None
+        #: The walk through a large queue that is on its way.
+        self.walk: Walk | None = None
         #: Searches that found more than they may return, since a pop last got something.
         self.cuts = 0
         #: How often the horizon was dropped.
         self.doubts = 0
+        #: When the scope was last searched whole, and how long a walk through it took.
         self.full_at_ms = 0.0
+        self.walked_ms = 0.0
         #: The start of the last look-up that has ended.
         self.resolved_tick = -1
+        #: The last look-up that something was learnt from.
+        self.learnt_tick = -1
         #: Whether the last look-up knew the partition that the scope names.
         self.is_found = True
         self.prune_at = PRUNE_MIN
@@ -194,6 +198,10 @@ class Pool:
         self.horizon = None
         self.doubts += 1
         self.is_urgent = True
+        if self.walk is not None:
+            self.walk.is_lossy = True
+            if self.walk.is_check:
+                self.walk = None
 
     def require_look_up(self, tick: int) -> None:
         """Answer no pop empty before a look-up that begins after this tick."""
@@ -225,6 +233,7 @@ class Pool:
         tick: int,
         doubts: int,
         is_cut: bool = False,
+        now_ms: float = 0.0,
     ) -> None:
         """Apply the result of the look-up of this tick.
 
@@ -232,43 +241,65 @@ class Pool:
         it returned.
         """
         # A doubt that arose during the look-up may concern a partition it was not told of.
-        self.horizon = result.horizon if result.is_complete and doubts == self.doubts else None
+        is_sure = result.is_complete and doubts == self.doubts
         self.is_found = result.is_found
-        self.after = _START if is_cut and self.scope.queue is not None else None
-        # With more to come, answer no pop empty, unless none of it is available.
-        if is_cut and self.cuts < CUTS_MAX:
-            self.cuts += 1
+        self.learnt_tick = tick
+        if self.is_walking:
+            self._follow(result)
+        elif self.may_walk and not result.is_complete:
+            self.horizon = None
+            # It sees also what a doubt that arose meanwhile concerns.
+            self.walk = Walk(horizon=result.horizon, tick=tick, now_ms=now_ms)
         else:
-            self.resolved_tick = max(self.resolved_tick, tick)
+            self.horizon = result.horizon if is_sure else None
+            # With more to come, answer no pop empty, unless none of it is available.
+            if is_cut and self.cuts < CUTS_MAX:
+                self.cuts += 1
+            else:
+                self.resolved_tick = max(self.resolved_tick, tick)
         for partition_id in known:
             held = self.held.get(partition_id)
             # What was learnt while the look-up ran is newer than its answer.
             if held is not None and held.tick < tick:
                 del self.held[partition_id]
-        for partition_id, why in zip(result.held_ids, result.held_whys, strict=True):
-            if partition_id not in self.ready:
-                self.hold(partition_id, why, tick)
-        for partition_id in result.partition_ids:
-            self.mark_ready(partition_id)
+        self.add_found(result, tick)
         self.prune_at = max(PRUNE_MIN, 2 * len(self.held))
 
-    def learn_page(self, page: Page, *, tick: int) -> None:
-        """Apply a full page.
-
-        It answers no pop empty, because it says nothing about other partitions.
-        """
-        self.after = page.last_id
-        for partition_id, why in zip(page.held_ids, page.held_whys, strict=True):
+    def add_found(self, found: Resolved | Slice, tick: int) -> None:
+        """Remember partitions that a look-up of this tick has found."""
+        for partition_id, why in zip(found.held_ids, found.held_whys, strict=True):
             if partition_id not in self.ready:
                 self.hold(partition_id, why, tick)
-        for partition_id in page.partition_ids:
+        for partition_id in found.partition_ids:
             self.mark_ready(partition_id)
+
+    # The walk through a large queue.
+
+    @property
+    def may_walk(self) -> bool:
+        return self.scope.queue is not None and not self.is_specific
+
+    @property
+    def is_walking(self) -> bool:
+        """Return whether a walk is to bring the horizon that the pool has not."""
+        return self.walk is not None and not self.walk.is_check
+
+    def _follow(self, result: Resolved) -> None:
+        """Note what is new during a walk. What is too much to be listed is found by the next."""
+        assert self.walk is not None
+        self.walk.horizon = result.horizon
+        self.walk.is_lossy |= not result.is_complete
 
     def is_look_up_urgent(self) -> bool:
         """Return whether the next look-up must not wait for others: it is likely to find something,
-        or a caller waits for nothing but its answer and something has happened since the last one.
+        or a caller waits for nothing but its answer and something has happened since the last one,
+        or for the next slice of a walk.
         """
-        return self.is_urgent or (self.is_woken and self.impatient > 0)
+        return (
+            self.is_urgent
+            or (self.is_woken and self.impatient > 0)
+            or (self.is_walking and self.waiting_count > 0 and not self.ready)
+        )
 
     def cannot_wait(self) -> bool:
         """Return whether its look-up is urgent, or a caller waits for nothing but its answer."""

@@ -85,7 +85,9 @@ class Turns:
 
     def _resolve_pool(self, pool: Pool, now_ms: float) -> list[Action]:
         """Look up, answer or park the waiting pops of a pool that has nothing to try."""
-        if not (pool.ready or pool.is_looked_up() or self._look_ups.cover(pool)):
+        is_covered = pool.is_looked_up() or self._look_ups.cover(pool)
+        # One look-up does not end a walk.
+        if not pool.ready and (pool.is_walking or not is_covered):
             self._state.want_look_up(pool)
         actions: list[Action] = []
         for intention in pool.find_answerable() if pool.impatient else ():

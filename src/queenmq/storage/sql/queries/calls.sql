@@ -39,11 +39,11 @@ WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR task = $2);
 
 -- name: pop_sm_resolve
 SELECT pair, is_found, is_complete, partition_ids, held_ids, held_whys, next_due_ms, horizon
-FROM queen.pop_sm_resolve($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8, $9, $10);
+FROM queen.pop_sm_resolve($1, $2, $3, $4, $5, $6::text[]::xid8[], $7, $8, $9, $10, $11);
 
--- name: search_onwards
-SELECT pair, is_filled, partition_ids, held_ids, held_whys, next_due_ms, last_id
-FROM queen.search_onwards($1, $2, $3, $4, $5);
+-- name: walk_partitions
+SELECT pair, is_end, is_whole, partition_ids, held_ids, held_whys, next_due_ms, last_id
+FROM queen.walk_partitions($1, $2, $3, $4, $5);
 
 -- name: find_news
 SELECT is_changed, partition_names, horizon FROM queen.find_news($1, $2::text[]::xid8[]);

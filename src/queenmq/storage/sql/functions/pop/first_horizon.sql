@@ -12,6 +12,10 @@ AS $$
     FROM queen.queues q
     CROSS JOIN LATERAL queen.queue_start(q.id, q.name, p_consumer_group) s
     WHERE q.name = p_queue_name AND s.start_time = 'infinity' AND s.start_snapshot IS NOT NULL AND s.own_ids IS NULL
-      AND NOT EXISTS (SELECT FROM queen.partition_consumers c
-                      WHERE c.queue_id = q.id AND c.consumer_group = p_consumer_group)
+      -- The group has no cursor. Written so that only the index can answer it: planned as a join, it may read all
+      -- cursors of all groups.
+      AND NOT coalesce((SELECT c.queue_id = q.id AND c.consumer_group = p_consumer_group
+                        FROM queen.partition_consumers c
+                        WHERE (c.queue_id, c.consumer_group) >= (q.id, p_consumer_group)
+                        ORDER BY c.queue_id, c.consumer_group LIMIT 1), false)
 $$;
