@@ -71,7 +71,7 @@ async def test_a_slow_look_up_ends_and_its_pops_are_served_later(
             asyncio.create_task(api.data(slow)),
             asyncio.create_task(api.data(slow, wait=True, timeout=_SOON_MS)),
         ]
-        await _wait_for_timeouts(api, 2)
+        await _wait_for_timeouts(api, 1)
         assert not any(pop.done() for pop in pops), "a pop failed because a look-up was slow"
         assert sorted(await api.data(other) + await api.data(other)) == ["a", "b"]
         assert (await api.push(other, 1))[0]["status"] == "queued"

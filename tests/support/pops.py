@@ -103,6 +103,7 @@ class OpenBoard(PopBoard):
     ) -> None:
         #: What the broker remembers of partitions.
         self.known: dict[PartitionKey, PartitionRef] = {}
+        self._registry = Registry()
         super().__init__(
             BoardLimits(
                 room=room,
@@ -113,13 +114,18 @@ class OpenBoard(PopBoard):
                 look_up_interval_ms=interval_ms,
             ),
             PollSchedule(min_interval_ms=100, max_interval_ms=1_000, listening_interval_ms=5_000),
-            PopMetrics(Registry(), slots=1),
+            PopMetrics(self._registry, slots=1),
             find_known=self.known.get,
         )
 
     @property
     def state(self) -> BoardState:
         return self._state
+
+    def count(self, name: str) -> float:
+        """What a series without labels has counted."""
+        (family,) = [one for one in self._registry.collect() if one.name == name]
+        return sum(sample.value for sample in family.samples)
 
     @property
     def double_assignments(self) -> int:

@@ -181,6 +181,19 @@ class TestTimeOut:
         answers = [one for one in watched.answer(look_up, now_ms) if isinstance(one, Answer)]
         assert [one.intention for one in answers] == [impatient]
 
+    def test_it_counts_only_if_it_had_more_time(self) -> None:
+        watched = Watched()
+        submit(watched.board)
+        now_ms, counts = 1_000.0, []
+        for _ in range(3):
+            look_up = watched.turn(now_ms)
+            assert look_up is not None
+            watched.time_out(look_up, now_ms)
+            counts.append(watched.board.count("queen_smart_poll_preflight_timeouts"))
+            now_ms = watched.wake_at(now_ms)
+            watched.board.due(now_ms)
+        assert counts == [0, 1, 2]
+
     def test_no_news_makes_it_earlier(self) -> None:
         watched = Watched()
         submit(watched.board)

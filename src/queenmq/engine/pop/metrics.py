@@ -96,7 +96,7 @@ class PopMetrics:
         self._preflights = registry.counter(prefix + "queries", "Look-ups for waiting pops.")
         self._timeouts = registry.counter(
             prefix + "timeouts",
-            "Look-ups that ran out of time, cancelled or with places left over.",
+            "Look-ups that ran out of time, cancelled in spite of more time or with places left.",
         )
         self._preflight_ms = registry.histogram(
             prefix + "duration_ms", "Time of a look-up.", bounds=_MILLISECONDS
@@ -166,11 +166,12 @@ class PopMetrics:
         """Note that a look-up ran out of time before it had covered all places."""
         self._timeouts.inc()
 
-    def note_cancelled(self, *, took_ms: float) -> None:
+    def note_cancelled(self, *, took_ms: float, is_timeout: bool) -> None:
         """Note that a look-up was cancelled because it took too long."""
         self._queries.inc()
         self._preflights.inc()
-        self._timeouts.inc()
+        if is_timeout:
+            self._timeouts.inc()
         self._preflight_ms.observe(took_ms)
 
 

@@ -46,7 +46,8 @@ class Preflight:
             try:
                 value = await self._ask(question, look_up.limit_ms)
             except CallTimedOut:
-                self._warn(look_up, left=len(look_up.unanswered), how="was cancelled")
+                if look_up.is_apart:
+                    self._warn(look_up, left=len(look_up.unanswered), how="was cancelled")
                 raise
             if isinstance(question, Resolve) and None in value:
                 self._warn(look_up, left=value.count(None), how="stopped early")

@@ -102,13 +102,16 @@ class LookUp:
         page: int,
         is_checking: bool,
         limit_ms: int,
+        is_apart: bool = False,
         now_ms: float,
     ) -> None:
         self.pools = pools
         #: The pools that nothing was found out about yet.
         self.unanswered = dict.fromkeys(pools)
-        #: How long each question may take.
+        #: How long each question may take; and whether that is more than usual, because the one
+        #: before took too long.
         self.limit_ms = limit_ms
+        self.is_apart = is_apart
         self.members = frozenset(pools)
         self._listener = listener
         self._metrics = metrics

@@ -118,6 +118,7 @@ class LookUps:
             page=self._limits.page,
             is_checking=self._limits.is_checking,
             limit_ms=self._limits.look_up_limit_ms * PATIENCE ** pools[0].slowness,
+            is_apart=pools[0].slowness > 0,
             now_ms=now_ms,
         )
 
@@ -166,7 +167,9 @@ class LookUps:
 
     def _delay(self, look_up: LookUp, error: CallTimedOut, now_ms: float) -> list[Action]:
         """Look the pools up again later, with more time."""
-        self._state.metrics.note_cancelled(took_ms=now_ms - look_up.began_at_ms)
+        took_ms = now_ms - look_up.began_at_ms
+        # The first time it only goes on apart from others, with more time.
+        self._state.metrics.note_cancelled(took_ms=took_ms, is_timeout=look_up.is_apart)
         for pool in look_up.unanswered:
             pool.slowness = min(pool.slowness + 1, _SLOWNESS_MAX)
             # What it was to find out is still unknown.
