@@ -211,7 +211,7 @@ async def test_higher_priority_comes_first_across_queues(database: asyncpg.Conne
         await push_all(database, places[name], name)
     row = await database.fetchrow(
         "SELECT * FROM queen.pop_sm_resolve(ARRAY[NULL], ARRAY[NULL], ARRAY[$1], ARRAY[NULL],"
-        " ARRAY['g'], ARRAY[NULL::xid8], '{}', '{0}', 10, 1000)",
+        " ARRAY['g'], ARRAY[NULL::xid8], '{}', '{0}', 10, 1000, NULL)",
         namespace,
     )
     assert row["partition_ids"] == [places["high"], places["low"]]

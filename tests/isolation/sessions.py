@@ -177,7 +177,7 @@ async def resolve(session: asyncpg.Connection, queue: str, *groups: str) -> list
     nothing = [None] * len(groups)
     rows = await session.fetch(
         "SELECT * FROM queen.pop_sm_resolve($1, $2, $2, $2, $3, $4::text[]::xid8[], '{}', $5,"
-        " 1000, 60000) ORDER BY pair",
+        " 1000, 60000, NULL) ORDER BY pair",
         [queue] * len(groups),
         nothing,
         list(groups),

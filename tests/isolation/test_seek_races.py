@@ -151,7 +151,7 @@ async def _look_up(session: asyncpg.Connection, queue: str, horizon: str | None)
     nothing = [None]
     row = await session.fetchrow(
         "SELECT partition_ids, horizon FROM queen.pop_sm_resolve("
-        "$1, $2, $2, $2, $3, $4::text[]::xid8[], '{}', '{0}', 1000, 60000)",
+        "$1, $2, $2, $2, $3, $4::text[]::xid8[], '{}', '{0}', 1000, 60000, NULL)",
         [queue],
         nothing,
         [_GROUP],

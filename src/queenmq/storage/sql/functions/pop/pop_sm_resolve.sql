@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION queen.pop_sm_resolve(
     p_known_counts integer[],
     p_limit integer,
     p_budget_ms integer,
-    p_whole_max integer DEFAULT NULL
+    p_whole_max integer
 )
 RETURNS TABLE (
     pair integer,
