@@ -267,7 +267,7 @@ async def test_who_waits_is_counted_ages_and_is_bounded(spool: PushSpool) -> Non
     assert service.oldest_ms(started + 5_000) <= 5_000
     assert service.oldest_ms(now_ms() + 5_000) >= 5_000
     with pytest.raises(
-        Overloaded, match=r"1 pushes are already waiting, and the limit is 1 "
+        Overloaded, match="1 pushes are already waiting, and push_waiting_max is 1;"
     ) as caught:
         await service.push(items)
     assert (caught.value.depth, caught.value.retry_after_s) == (1, 1)

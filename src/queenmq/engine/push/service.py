@@ -160,8 +160,8 @@ class PushService:
             return PushOutcome([], [], [])
         if (depth := self.depth) >= (waiting_max := self._limits.waiting_max):
             raise Overloaded(
-                f"{depth} pushes are already waiting, and the limit is {waiting_max}"
-                " (push_waiting_max). Nothing was stored. Retry after a pause.",
+                f"{depth} pushes are already waiting, and push_waiting_max is {waiting_max};"
+                " nothing was stored, try again",
                 depth=depth,
                 bound="push_waiting_max",
             )
