@@ -12,6 +12,7 @@ import pytest
 
 from queenmq.cli.main import run
 from tests.cli.test_examples import examples
+from tests.support.broker import running_broker
 from tests.tidy.repo import ROOT
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def test_every_example_of_a_job_works(
     orders = [{"customer": f"c{n % 3}", "total": n * 400} for n in range(6)]
     Path("old-orders.jsonl").write_text("\n".join(map(json.dumps, orders)))
     lines = {e.command.rpartition(" ")[2]: e.line for e in examples() if "pipeline" in e.command}
-    assert sorted(lines) == sorted(ORDER)
+    assert sorted(lines) == sorted([*ORDER, "runs"])
     for job in ORDER:
         # Spark's Java was started in another folder.
         line = lines[job].replace("old-orders.jsonl", str(tmp_path / "old-orders.jsonl"))
@@ -57,6 +58,11 @@ def test_every_example_of_a_job_works(
         "large-orders": 3,
     }
     assert "<svg" in Path("report.html").read_text()
+    with running_broker(database_url=database_url) as broker:
+        monkeypatch.setenv("QUEEN_URL", broker.url)
+        assert run([*shlex.split(lines["runs"])[1:], "-o", "json"]) == 0
+        (audit,) = json.loads(capsys.readouterr().out)
+        assert (audit["job"], audit["outcome"]) == ("audit", "done"), audit
 
 
 def test_the_quick_start_of_the_guide_is_made_of_these_examples() -> None:
