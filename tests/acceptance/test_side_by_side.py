@@ -54,6 +54,8 @@ class Load:
         self.got: dict[str, list[int]] = defaultdict(list)
         self.answers: Counter[tuple[str, int]] = Counter()
         self._refusals: list[str] = []
+        #: Whether requests may be asked to try again, as while tables are changed.
+        self.is_patient = False
         self._open: Counter[str] = Counter()
 
     def start(self) -> None:
@@ -145,7 +147,8 @@ class Load:
         answer = await self._http.request(method, broker.url + path, json=body)
         self._open[broker.url] -= 1
         self.answers[f"{broker.url} {verb}", answer.status_code] += 1
-        if answer.status_code not in (200, 201, 204):
+        is_postponed = self.is_patient and answer.status_code == 503 and "try again" in answer.text
+        if answer.status_code not in (200, 201, 204) and not is_postponed:
             self._refusals.append(f"{broker.url} {verb}: {answer.status_code} {answer.text}")
         return answer
 
@@ -266,9 +269,13 @@ async def test_the_first_release_runs_beside_this_one_but_does_not_start_again(
     load.brokers = [older]
     load.start()
     await load.more()
+    # One transaction changes all that changed since. On a busy machine it holds locks for longer
+    # than the first release waits for one.
+    load.is_patient = True
     newer = await asyncio.to_thread(start, first_url, None)
     load.brokers = [older, newer]
     await load.more()
+    load.is_patient = False
     load.brokers = [newer]
     await load.more()
     await load.stop(older)
