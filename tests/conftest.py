@@ -39,9 +39,9 @@ _LAKES = ("analytics", "archive", "audit", "include", "lake", "load", "object", 
 
 
 class _FilesAndSpark(LoadFileScheduling):
-    """What runs together when tests are spread over processes: each file, the rules of the tree,
-    which parse it once, and the tests of a session of Spark. There are two of these, which take
-    about as long as each other.
+    """Keeps tests together when they are spread over processes: those of a file, the rules of the
+    tree, which parse it once, and those of a session of Spark. There are two such sessions, which
+    take about as long as each other.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -62,7 +62,7 @@ class _List(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """What asks, and what is watched meanwhile."""
+    """The client that asks, and the processes whose CPU is measured meanwhile."""
 
     client: Connection
     session: asyncpg.Connection

@@ -73,7 +73,7 @@ SELECT message_count, messages FROM bench.pop_one_by_one($1, $2, $3, $4, $5);
 CREATE EXTENSION pg_stat_statements;
 
 -- name: statements
--- Those of this database but not those of whoever counts; a function is one, whatever it runs inside.
+-- Those of this database, without those of the counting session. A function counts as one.
 SELECT coalesce(sum(calls), 0)::bigint AS calls, coalesce(sum(total_exec_time), 0) AS busy_ms
 FROM pg_stat_statements
 WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -183,7 +183,7 @@ WHERE q.name = $1 AND v.n / 100 % $3::integer = 0;
 UPDATE queen.queues SET on_poison = 'block' WHERE name = $1;
 
 -- name: blocks
--- Pages that statements of this database have looked at, but not those of whoever counts.
+-- Pages that statements of this database have read, without those of the counting session.
 SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint FROM pg_stat_statements
 WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND query NOT LIKE '%pg\_stat\_statements%';

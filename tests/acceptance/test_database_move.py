@@ -186,7 +186,7 @@ async def test_a_broker_connects_to_listed_servers_only(database_url: str) -> No
         await api.close()
 
 
-async def test_one_copy_at_a_time_whoever_starts_it(
+async def test_brokers_and_commands_copy_one_at_a_time(
     database_url: str, other: OwnPostgres, tmp_path: Path
 ) -> None:
     targets = [await _make_target(other, f"raced_{number}") for number in range(2)]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.broker import SOON_S, BrokerProcess, running_broker
 from tests.support.shared_postgres import SharedPostgres
-from tests.support.tokens import AUDIENCE, ISSUER, SECRET, signed
+from tests.support.tokens import JWT_SETTINGS, signed
 
 _numbers = itertools.count(1)
 
@@ -28,14 +28,8 @@ def guarded_database_url(postgres: SharedPostgres, template: str) -> Iterator[st
 @pytest.fixture(scope="module")
 def guarded(guarded_database_url: str) -> Iterator[BrokerProcess]:
     """A broker that wants a token."""
-    with running_broker(
-        database_url=guarded_database_url,
-        JWT_ENABLED="true",
-        JWT_SECRET=SECRET,
-        JWT_ISSUER=ISSUER,
-        JWT_AUDIENCE=AUDIENCE,
-        QUEEN_TRUSTED_PROXIES="127.0.0.2/32",
-    ) as broker:
+    environ = JWT_SETTINGS | {"QUEEN_TRUSTED_PROXIES": "127.0.0.2/32"}
+    with running_broker(database_url=guarded_database_url, **environ) as broker:
         yield broker
 
 

@@ -12,7 +12,7 @@ import pytest
 from queenmq.server.auth.credentials import HOST_COOKIE, PLAIN_COOKIE
 from tests.support.broker import SOON_S, BrokerProcess, running_broker, unique
 from tests.support.pki import Pki
-from tests.support.tokens import AUDIENCE, ISSUER, SECRET, signed
+from tests.support.tokens import JWT_SETTINGS, signed
 
 Side = Callable[[], httpx.Client]
 
@@ -31,14 +31,8 @@ def encrypted(
 ) -> Iterator[tuple[BrokerProcess, Pki]]:
     """A second broker on the database of `guarded`, with TLS."""
     pki = Pki(Path(tmp_path_factory.mktemp("pki")))
-    with running_broker(
-        database_url=guarded_database_url,
-        JWT_ENABLED="true",
-        JWT_SECRET=SECRET,
-        JWT_ISSUER=ISSUER,
-        JWT_AUDIENCE=AUDIENCE,
-        **pki.environ,
-    ) as broker:
+    environ = JWT_SETTINGS | pki.environ
+    with running_broker(database_url=guarded_database_url, **environ) as broker:
         yield broker, pki
 
 

@@ -17,14 +17,8 @@ from tests.support.broker import SOON_S, BrokerProcess, running_broker
 from tests.support.browser import Watched, running_browser
 from tests.support.pki import Pki
 from tests.support.shared_postgres import SharedPostgres
-from tests.support.tokens import AUDIENCE, ISSUER, SECRET
+from tests.support.tokens import JWT_SETTINGS
 
-_JWT = {
-    "JWT_ENABLED": "true",
-    "JWT_SECRET": SECRET,
-    "JWT_ISSUER": ISSUER,
-    "JWT_AUDIENCE": AUDIENCE,
-}
 _numbers = itertools.count(1)
 
 
@@ -68,7 +62,7 @@ def _guarded(postgres: SharedPostgres, template: str) -> Iterator[World]:
     """A broker that wants a token, with a database of its own."""
     name = f"dashboard_{next(_numbers)}"
     postgres.create(name, template=template)
-    with running_broker(database_url=postgres.url_of(name), **_JWT) as broker:
+    with running_broker(database_url=postgres.url_of(name), **JWT_SETTINGS) as broker:
         yield World(broker, postgres.url_of(name))
     postgres.drop(name)
 
@@ -83,7 +77,7 @@ def guarded(postgres: SharedPostgres, template: str) -> Iterator[BrokerProcess]:
 @pytest.fixture
 def guarded_by_tls(database_url: str, tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker that wants a token and speaks https."""
-    environ = _JWT | Pki(tmp_path).environ
+    environ = JWT_SETTINGS | Pki(tmp_path).environ
     with running_broker(database_url=database_url, **environ) as broker:
         yield broker
 

@@ -1,4 +1,4 @@
-"""What hostile requests cost the others: their p99 with and without, memory, answers of 5xx.
+"""Measure the cost of hostile requests for other clients: p99 with and without, memory, 5xx.
 
 `python -m tests.support.fuzz_figures --count 100000 --seed 1`. Rounds alternate between quiet and
 fuzzed, so that both see the same machine. `--rate 0` fuzzes as fast as it goes; then the broker is

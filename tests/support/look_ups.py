@@ -118,7 +118,7 @@ class Next(NamedTuple):
 async def look_on(
     session: asyncpg.Connection, *asks: Next, limit: int, budget_ms: int = 10_000
 ) -> list[asyncpg.Record]:
-    """One call of walk_partitions; a row per pair that was looked at."""
+    """Call walk_partitions once. Return a row per pair that it searched."""
     return await session.fetch(
         _SQL["walk_partitions"],
         [ask.queue for ask in asks],

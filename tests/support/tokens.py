@@ -10,6 +10,13 @@ import jwt
 SECRET = "a secret of tests that is longer than 32 bytes"
 ISSUER = "https://issuer.test"
 AUDIENCE = "queen-tests"
+#: Of a broker that wants such tokens.
+JWT_SETTINGS = {
+    "JWT_ENABLED": "true",
+    "JWT_SECRET": SECRET,
+    "JWT_ISSUER": ISSUER,
+    "JWT_AUDIENCE": AUDIENCE,
+}
 
 
 def signed(
