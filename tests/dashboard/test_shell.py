@@ -13,8 +13,13 @@ from tests.support.browser import Watched
 from tests.support.tokens import signed
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-#: A name without any character that has a shape.
-BLANK = "\u2003 \u200b"
+#: Names without any character that has a shape, and how they are shown.
+BLANKS = {
+    "\u2003 \u200b": "U+2003 U+0020 U+200B",
+    "\n\t": "U+000A U+0009",
+    "\u0001": "U+0001",
+    " ": "U+0020",
+}
 #: Every view, by its place and its heading.
 PLACES = (
     ("#/", "Overview"),
@@ -56,24 +61,41 @@ async def _push_to(url: str, *queues: str) -> None:
     await api.close()
 
 
-async def _use_blank_names(url: str) -> None:
-    """Queue, partition, group and error consist of spaces."""
+async def _use_blank_name(url: str, name: str) -> str:
+    """Queue, partition, group, transaction, trace and error have this name. Return the place."""
     api = Api(url)
-    await api.push(BLANK, 1, 2, partition=BLANK, transactionId=BLANK)
-    messages = await api.pop(BLANK, consumerGroup=BLANK, batch=2)
-    await api.ack(*messages, status="dlq", group=BLANK, error=BLANK)
+    await api.push(name, 1, partition=name, transactionId=name)
+    [message] = await api.pop(quote(name), consumerGroup=name)
+    where = {key: message[key] for key in ("partitionId", "transactionId")}
+    traced = where | {"traceNames": [name], "data": {"text": name}, "eventType": name}
+    assert (await api.http.post("/api/v1/traces", json=traced)).status_code == 201
+    await api.ack(message, status="dlq", group=name, error=name)
     await api.close()
+    return f"{message['partitionId']}/{quote(name)}"
 
 
 def test_names_of_spaces_can_be_seen(watched: Watched, run: Callable[..., Any]) -> None:
-    run(_use_blank_names(watched.url))
-    page = watched.open(f"#/queues?search={quote(BLANK)}")
-    page.get_by_role("link", name="U+2003 U+0020 U+200B").wait_for()
-    for place, title in PLACES:
-        page = watched.open(place)
-        _heading(page, title)
+    for name, shown in BLANKS.items():
+        place = run(_use_blank_name(watched.url, name))
+        page = watched.open(f"#/queues?search={quote(name)}")
+        page.get_by_role("link", name=f"({shown})").wait_for()
+    inner = (
+        f"#/queues/{quote(name)}",
+        f"#/queues/{quote(name)}?tab=partitions",
+        f"#/queues/{quote(name)}/partitions/{quote(name)}",
+        f"#/groups/{quote(name)}",
+        f"#/messages/{place}",
+        f"#/messages?queue={quote(name)}&within=all",
+        f"#/dead-letters?queue={quote(name)}&tab=letters",
+        f"#/dead-letters/{place}",
+        f"#/traces/message/{place}",
+        f"#/traces/name/{quote(name)}",
+    )
+    for view in (*(view for view, _ in PLACES), *inner):
+        page = watched.open(view)
+        page.locator("main h1").wait_for()
         page.locator("main .spinner").first.wait_for(state="detached")
-        assert watched.find_axe_faults() == [], place
+        assert watched.find_axe_faults() == [], view
 
 
 def test_a_hostile_name_is_text(watched: Watched, run: Callable[..., Any]) -> None:
@@ -186,8 +208,9 @@ def test_an_unknown_place_says_so(watched: Watched) -> None:
 
 
 def test_login_and_logout_over_tls(
-    open_page: Callable[..., Watched], guarded_by_tls: BrokerProcess
+    guarded_by_tls: BrokerProcess, open_page: Callable[..., Watched]
 ) -> None:
+    # In this order, the page is closed before its broker.
     watched = open_page(guarded_by_tls.url, ignore_https_errors=True)
     watched.forgiven.append("the server responded with a status of 401")
     page = watched.open("#/queues")

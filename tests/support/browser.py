@@ -81,7 +81,7 @@ class Watched:
     def check(self) -> None:
         """Fail on any error of the console, any violated policy and any request elsewhere."""
         left = [one for one in self.faults if not any(part in one for part in self.forgiven)]
-        assert left == []
+        assert left == [], left
         assert self.foreign == []
 
     def find_axe_faults(self) -> list[str]:

@@ -2,6 +2,7 @@
  * The frame of a view: header, cards, and what stands there while there is nothing to show.
  */
 import { ApiError, sentence } from "../lib/errors.js";
+import { visible } from "../lib/format.js";
 import { useEffect, html } from "../lib/ui.js";
 import { Button } from "./basics.js";
 import { Icon } from "./icons.js";
@@ -12,14 +13,14 @@ import { Icon } from "./icons.js";
  */
 export function PageHeader({ title, crumbs = [], note, children }) {
   useEffect(() => {
-    document.title = `${title} · Queen`;
+    document.title = `${visible(title)} · Queen`;
   }, [title]);
   return html`<header class="page-header">
     <div class="page-heading">
       ${crumbs.length > 0 && html`<nav class="crumbs" aria-label="Breadcrumb">
-        ${crumbs.map((one) => html`<a key=${one.href} href=${one.href}>${one.label}</a><span aria-hidden="true">/</span>`)}
+        ${crumbs.map((one) => html`<a key=${one.href} href=${one.href}>${visible(one.label)}</a><span aria-hidden="true">/</span>`)}
       </nav>`}
-      <h1 tabindex="-1">${title}</h1>
+      <h1 tabindex="-1">${visible(title)}</h1>
       ${note && html`<p class="page-note">${note}</p>`}
     </div>
     <div class="page-actions">${children}</div>

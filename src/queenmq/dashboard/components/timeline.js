@@ -1,7 +1,7 @@
 /**
  * Messages as lanes over time: where each was pushed, what happened to it, and which came from it.
  */
-import { duration, localTime } from "../lib/format.js";
+import { duration, localTime, visible } from "../lib/format.js";
 import { link } from "../lib/router.js";
 import { html } from "../lib/ui.js";
 import { Badge } from "./basics.js";
@@ -48,9 +48,9 @@ export function Timeline({ lanes, chosen }) {
     </div>
     <ol>${lanes.map((lane, index) => html`<li key=${lane.partitionId + lane.transactionId} class=${lane.transactionId === chosen ? "story-lane story-chosen" : "story-lane"}>
       <div class="story-name">
-        <a class="strong name" href=${link("queues", lane.queue)}>${lane.queue}</a>
+        <a class="strong name" href=${link("queues", lane.queue)}>${visible(lane.queue)}</a>
         <${Badge} tone=${toneOf(lane.state)}>${lane.state}</${Badge}>
-        <span class="muted sub"><a class="name mono" href=${link("traces", "message", lane.partitionId, lane.transactionId)}>${lane.transactionId}</a> in ${lane.partition}</span>
+        <span class="muted sub"><a class="name mono" href=${link("traces", "message", lane.partitionId, lane.transactionId)}>${visible(lane.transactionId)}</a> in ${lane.partition}</span>
       </div>
       <${Track} lane=${lane} from=${from} to=${to} previous=${lanes[index - 1]} />
     </li>`)}</ol>

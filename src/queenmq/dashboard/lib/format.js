@@ -83,10 +83,11 @@ export const later = (atMs, fromMs) => `+${duration(Math.max(0, atMs - fromMs) /
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 /**
- * A name as it can be seen and read aloud. Names may consist of spaces or of characters without a shape.
- * @param {string} name
+ * A name as it can be seen and read aloud. Names may consist of spaces or of characters without a shape. No name stays empty.
+ * @param {string | null | undefined} name
  */
 export function visible(name) {
+  if (!name) return "";
   if (/[\p{L}\p{N}\p{P}\p{S}]/u.test(name)) return name;
   const codes = Array.from(name, (one) => `U+${(one.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`);
   return `"${name}" (${codes.slice(0, 8).join(" ")})`;

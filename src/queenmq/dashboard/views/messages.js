@@ -6,7 +6,7 @@ import { Card, PageHeader } from "../components/page.js";
 import { PushButton } from "../components/push.js";
 import { DataTable } from "../components/table.js";
 import { get } from "../lib/api.js";
-import { count } from "../lib/format.js";
+import { count, visible } from "../lib/format.js";
 import { useResource } from "../lib/poll.js";
 import { link, setQuery } from "../lib/router.js";
 import { html } from "../lib/ui.js";
@@ -31,11 +31,11 @@ export const view = {
 const COLUMNS = [
   {
     id: "id", title: "Transaction id",
-    cell: (row) => html`<a class="mono name" href=${link("messages", row.partitionId, row.transactionId)}>${row.transactionId}</a>`,
+    cell: (row) => html`<a class="mono name" href=${link("messages", row.partitionId, row.transactionId)}>${visible(row.transactionId)}</a>`,
   },
   {
     id: "place", title: "Queue and partition", isWide: true,
-    cell: (row) => html`<a class="name" href=${link("queues", row.queue)}>${row.queue}</a><span class="muted"> / </span><a class="name" href=${link("queues", row.queue, "partitions", row.partition, { at: row.seq })}>${row.partition}</a>`,
+    cell: (row) => html`<a class="name" href=${link("queues", row.queue)}>${visible(row.queue)}</a><span class="muted"> / </span><a class="name" href=${link("queues", row.queue, "partitions", row.partition, { at: row.seq })}>${visible(row.partition)}</a>`,
   },
   { id: "seq", title: "Number", align: "end", isWide: true, cell: (row) => count(row.seq) },
   {

@@ -10,7 +10,7 @@ import { DataTable } from "../components/table.js";
 import { Tile, Tiles } from "../components/tiles.js";
 import { toast } from "../components/toasts.js";
 import { get, path, send } from "../lib/api.js";
-import { bytes, count, duration, percent, plural, rate, short } from "../lib/format.js";
+import { bytes, count, duration, percent, plural, rate, short, visible } from "../lib/format.js";
 import { useResource } from "../lib/poll.js";
 import { link, setQuery } from "../lib/router.js";
 import { may } from "../lib/store.js";
@@ -149,10 +149,10 @@ const StatusPicker = ({ status }) => html`<div class="segments" role="group" ari
 
 /** @param {() => void} onDone @returns {import("../components/table.js").Column<Operation>[]} */
 const operationColumns = (onDone) => [
-  { id: "queue", title: "Queue", cell: (row) => html`<a class="strong name" href=${link("queues", row.queue)}>${row.queue}</a><span class="muted sub">${row.partition}</span>` },
+  { id: "queue", title: "Queue", cell: (row) => html`<a class="strong name" href=${link("queues", row.queue)}>${visible(row.queue)}</a><span class="muted sub">${visible(row.partition)}</span>` },
   {
     id: "status", title: "Status",
-    cell: (row) => html`<${Badge} tone=${TONES[row.status] ?? "neutral"}>${row.status}</${Badge}>${row.error && html`<span class="sub field-error">${row.error}</span>`}`,
+    cell: (row) => html`<${Badge} tone=${TONES[row.status] ?? "neutral"}>${row.status}</${Badge}>${row.error && html`<span class="sub field-error">${visible(row.error)}</span>`}`,
   },
   { id: "items", title: "Messages", align: "end", cell: (row) => count(row.itemCount) },
   { id: "size", title: "Size", align: "end", isWide: true, cell: (row) => bytes(row.size) },
@@ -171,7 +171,7 @@ function Decide({ row, onDone }) {
   };
   return html`<span class="row-actions">
     <${ActionButton} label="Retry" isQuiet role="admin" disabled=${row.status !== "failed"} title="Retry the operation" action="Retry" run=${act("retry")}>
-      <p>${plural(row.itemCount, "message")} for <code>${row.queue}</code> are tried again.</p>
+      <p>${plural(row.itemCount, "message")} for <code>${visible(row.queue)}</code> are tried again.</p>
     </${ActionButton}>
     <${ActionButton} label="Discard" isQuiet role="admin" disabled=${!OPEN.includes(row.status)} title="Discard the operation" action="Discard" typed=${row.queue} run=${act("discard")}>
       <p>${plural(row.itemCount, "message")} that a producer was told are accepted will never be stored. This cannot be undone.</p>

@@ -7,7 +7,7 @@ import { Loading } from "../../components/page.js";
 import { toast } from "../../components/toasts.js";
 import { get, send } from "../../lib/api.js";
 import { sentence } from "../../lib/errors.js";
-import { count, plural } from "../../lib/format.js";
+import { count, plural, visible } from "../../lib/format.js";
 import { groupLabel } from "../../lib/groups.js";
 import { useEffect, useRef, useState, html } from "../../lib/ui.js";
 
@@ -86,9 +86,9 @@ function Question({ kind, filter, total }) {
   if (total === null) return null;
   return html`
     <p><strong>${plural(total, "dead letter")}</strong> of
-      ${filter.queue ? html` queue <code>${filter.queue}</code>` : " all queues"}${filter.partition && html`, partition <code>${filter.partition}</code>`}
+      ${filter.queue ? html` queue <code>${visible(filter.queue)}</code>` : " all queues"}${filter.partition && html`, partition <code>${visible(filter.partition)}</code>`}
       ${filter.consumerGroup && html`, group <code>${groupLabel(filter.consumerGroup)}</code>`}
-      ${filter.error && html`, whose error begins with <code>${filter.error}</code>`}</p>
+      ${filter.error && html`, whose error begins with <code>${visible(filter.error)}</code>`}</p>
     ${kind === "retry"
       ? html`<p>Each payload is pushed again to the end of its partition, and its dead letters are removed. Every group of the queue gets the
           new message, also those that handled it the first time.</p>`

@@ -8,7 +8,7 @@ import { SelectField } from "../../components/forms.js";
 import { Card, Empty, PageHeader, Show } from "../../components/page.js";
 import { Payload } from "../../components/payload.js";
 import { get, path, send } from "../../lib/api.js";
-import { count } from "../../lib/format.js";
+import { count, visible } from "../../lib/format.js";
 import { groupLabel } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { go, link, setQuery } from "../../lib/router.js";
@@ -65,7 +65,7 @@ function DeadLetter({ params, query }) {
 
 /** @param {{data: Found}} props */
 function About({ data: { message, own } }) {
-  return html`<${Card} title="What happened" note=${html`<a href=${link("queues", message.queue)}>${message.queue}</a> / ${message.partition}`}>
+  return html`<${Card} title="What happened" note=${html`<a href=${link("queues", message.queue)}>${visible(message.queue)}</a> / ${message.partition}`}>
     <dl class="facts">
       <${Fact} label="Pushed"><${Time} at=${message.createdAt} /></${Fact}>
       <${Fact} label="By">${message.producerSub ?? "–"}</${Fact}>
@@ -76,7 +76,7 @@ function About({ data: { message, own } }) {
     <ol class="attempts">${own.map((one) => html`<li key=${one.id}>
       <span class="strong">${groupLabel(one.consumerGroup)}</span>
       <span>gave up <${Time} at=${one.failedAt} /> after ${count(one.retryCount)} ${one.retryCount === 1 ? "retry" : "retries"}</span>
-      <code class="attempt-error">${one.errorMessage || "(no error was given)"}</code>
+      <code class="attempt-error">${visible(one.errorMessage) || "(no error was given)"}</code>
     </li>`)}</ol>
   </${Card}>`;
 }

@@ -8,7 +8,7 @@ import { Card, PageHeader } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
 import { Tabs } from "../../components/tabs.js";
 import { get } from "../../lib/api.js";
-import { count, plural, short } from "../../lib/format.js";
+import { count, plural, short, visible } from "../../lib/format.js";
 import { groupLabel } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { link, setQuery } from "../../lib/router.js";
@@ -86,10 +86,10 @@ const ERROR_COLUMNS = [
   {
     id: "error", title: "Error",
     cell: (row) => html`<a class="strong name" href=${link("dead-letters", { queue: row.queue, consumerGroup: row.consumerGroup, error: row.error, tab: "letters" })}>
-      ${row.error || "(no error was given)"}</a>`,
+      ${visible(row.error) || "(no error was given)"}</a>`,
   },
   { id: "count", title: "Letters", align: "end", cell: (row) => html`<strong title=${count(row.count)}>${short(row.count)}</strong>` },
-  { id: "queue", title: "Queue", cell: (row) => html`<a class="name" href=${link("queues", row.queue)}>${row.queue}</a><span class="muted sub">${groupLabel(row.consumerGroup)}</span>` },
+  { id: "queue", title: "Queue", cell: (row) => html`<a class="name" href=${link("queues", row.queue)}>${visible(row.queue)}</a><span class="muted sub">${groupLabel(row.consumerGroup)}</span>` },
   { id: "first", title: "First", align: "end", isWide: true, cell: (row) => html`<${Time} at=${row.firstFailedAt} relative />` },
   { id: "last", title: "Last", align: "end", cell: (row) => html`<${Time} at=${row.lastFailedAt} relative />` },
 ];
@@ -98,10 +98,10 @@ const ERROR_COLUMNS = [
 const LETTER_COLUMNS = [
   {
     id: "message", title: "Message",
-    cell: (row) => html`<a class="strong name mono" href=${link("dead-letters", row.partitionId, row.transactionId)}>${row.transactionId}</a>
-      <span class="muted sub name">${row.errorMessage || "(no error was given)"}</span>`,
+    cell: (row) => html`<a class="strong name mono" href=${link("dead-letters", row.partitionId, row.transactionId)}>${visible(row.transactionId)}</a>
+      <span class="muted sub name">${visible(row.errorMessage) || "(no error was given)"}</span>`,
   },
-  { id: "queue", title: "Queue", isWide: true, cell: (row) => html`<a class="name" href=${link("queues", row.queue)}>${row.queue}</a><span class="muted sub">${row.partition}</span>` },
+  { id: "queue", title: "Queue", isWide: true, cell: (row) => html`<a class="name" href=${link("queues", row.queue)}>${visible(row.queue)}</a><span class="muted sub">${visible(row.partition)}</span>` },
   { id: "group", title: "Group", isWide: true, cell: (row) => groupLabel(row.consumerGroup) },
   { id: "attempts", title: "Retries", align: "end", cell: (row) => html`<${Badge}>${count(row.retryCount)}</${Badge}>` },
   { id: "failed", title: "Failed", align: "end", cell: (row) => html`<${Time} at=${row.failedAt} relative />` },

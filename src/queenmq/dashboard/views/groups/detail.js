@@ -9,7 +9,7 @@ import { Card, Empty, PageHeader, Show } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
 import { Tabs } from "../../components/tabs.js";
 import { get, path, send } from "../../lib/api.js";
-import { count, duration, plural, short } from "../../lib/format.js";
+import { count, duration, plural, short, visible } from "../../lib/format.js";
 import { groupLabel, lagKey, lagSteps, useGroupLag } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { go, link } from "../../lib/router.js";
@@ -102,7 +102,7 @@ function OnQueue({ name, queue, rows, query, onMoved }) {
 function Summary({ row, onSeek }) {
   const isSpark = row.kind === "spark";
   const start = row.subscriptionMode && html`${row.subscriptionMode} <span class="muted"><${Time} at=${row.subscriptionTimestamp} /></span>`;
-  return html`<${Card} title=${isSpark ? "Spark streams" : "Consumers"} note=${html`on <a href=${link("queues", row.queueName)}>${row.queueName}</a>`}
+  return html`<${Card} title=${isSpark ? "Spark streams" : "Consumers"} note=${html`on <a href=${link("queues", row.queueName)}>${visible(row.queueName)}</a>`}
     actions=${onSeek
       ? html`<${Button} icon="seek" disabled=${!may("read-write")} title=${may("read-write") ? undefined : "This needs the role read-write"} onClick=${onSeek}>Seek</${Button}>`
       : html`<span class="muted card-note">Only its checkpoint moves a stream.</span>`}>

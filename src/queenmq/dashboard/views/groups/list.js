@@ -51,7 +51,7 @@ const COLUMNS = [
     id: "name", title: "Group", sort: (row) => row.name,
     cell: (row) => html`<a class="strong name" href=${link("groups", row.name, { queue: row.queueName })}>${groupLabel(row.name)}</a>
       ${row.kind === "spark" && html` <${Badge} tone="accent">Spark</${Badge}>`}
-      <span class="muted sub name phone-only">${row.queueName}</span>`,
+      <span class="muted sub name phone-only">${visible(row.queueName)}</span>`,
   },
   { id: "queue", title: "Queue", isWide: true, sort: (row) => row.queueName, cell: (row) => html`<a class="name" href=${link("queues", row.queueName)}>${visible(row.queueName)}</a>` },
   { id: "state", title: "State", sort: (row) => (row.isPaused ? "Paused" : row.state), cell: (row) => html`<${GroupState} row=${row} />` },

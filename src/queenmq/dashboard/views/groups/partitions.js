@@ -7,7 +7,7 @@ import { Card } from "../../components/page.js";
 import { SearchBox } from "../../components/search.js";
 import { DataTable } from "../../components/table.js";
 import { get, path, send } from "../../lib/api.js";
-import { count, duration, short } from "../../lib/format.js";
+import { count, duration, short, visible } from "../../lib/format.js";
 import { groupLabel } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { link, setQuery } from "../../lib/router.js";
@@ -62,7 +62,7 @@ function emptyOf(list, search) {
 
 /** @param {string} name @param {string} queue @param {() => void} onDone @returns {import("../../components/table.js").Column<GroupPartition>[]} */
 const columnsOf = (name, queue, onDone) => [
-  { id: "partition", title: "Partition", cell: (row) => html`<a class="strong name" href=${link("queues", queue, "partitions", row.partition)}>${row.partition}</a>` },
+  { id: "partition", title: "Partition", cell: (row) => html`<a class="strong name" href=${link("queues", queue, "partitions", row.partition)}>${visible(row.partition)}</a>` },
   { id: "lease", title: "Lease", cell: (row) => (row.leaseActive ? html`<${Badge} tone="accent">held</${Badge}>` : html`<span class="muted">free</span>`) },
   { id: "lag", title: "Lag", align: "end", cell: (row) => html`<span title=${count(row.offsetLag)}>${short(row.offsetLag)}</span>` },
   { id: "age", title: "Oldest", align: "end", cell: (row) => (row.offsetLag ? duration(row.timeLagSeconds) : "–") },
@@ -82,7 +82,7 @@ function Release({ name, queue, row, onDone }) {
   if (!row.leaseActive) return null;
   return html`<${ActionButton} label="Release" isQuiet role="read-write" name=${`Release ${row.partition}`}
     title="Release the lease" action="Release" run=${run}>
-    <p>The lease of ${groupLabel(name)} on <code>${row.partition}</code> ends now. Its messages can be had again at once, and acks of the
+    <p>The lease of ${groupLabel(name)} on <code>${visible(row.partition)}</code> ends now. Its messages can be had again at once, and acks of the
       consumer that holds them are refused.</p>
   </${ActionButton}>`;
 }

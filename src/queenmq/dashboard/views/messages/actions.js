@@ -6,6 +6,7 @@ import { ConfirmDialog } from "../../components/dialog.js";
 import { TextField } from "../../components/forms.js";
 import { toast } from "../../components/toasts.js";
 import { path, send } from "../../lib/api.js";
+import { visible } from "../../lib/format.js";
 import { groupLabel } from "../../lib/groups.js";
 import { go, link } from "../../lib/router.js";
 import { may } from "../../lib/store.js";
@@ -46,7 +47,7 @@ function Retry({ message, onDone, onClose }) {
     else onDone();
   };
   return html`<${ConfirmDialog} title="Retry this message?" action="Retry" kind="primary" onConfirm=${retry} onClose=${onClose}>
-    <p>Its payload becomes a new message at the end of partition <code>${message.partition}</code>, and its dead letters are removed.</p>
+    <p>Its payload becomes a new message at the end of partition <code>${visible(message.partition)}</code>, and its dead letters are removed.</p>
     <p class="note note-warning">Every group of the queue gets the new message, also those that handled it the first time.</p>
   </${ConfirmDialog}>`;
 }

@@ -9,7 +9,7 @@ import { ErrorNote, Loading } from "../../components/page.js";
 import { toast } from "../../components/toasts.js";
 import { get, path, send } from "../../lib/api.js";
 import { groupLabel } from "../../lib/groups.js";
-import { count, plural } from "../../lib/format.js";
+import { count, plural, visible } from "../../lib/format.js";
 import { useResource } from "../../lib/poll.js";
 import { may } from "../../lib/store.js";
 import { useState, html } from "../../lib/ui.js";
@@ -91,7 +91,7 @@ function Skip({ place, cursor, messages, onDone, onClose }) {
     onDone();
   };
   return html`<${ConfirmDialog} title="Skip one message?" action="Skip" onConfirm=${skip} onClose=${onClose} disabled=${!preview.data}>
-    <p>${groupLabel(cursor.consumerGroup)} goes on after message ${count(next)}${message && html` (<code>${message.transactionId}</code>)`}.
+    <p>${groupLabel(cursor.consumerGroup)} goes on after message ${count(next)}${message && html` (<code>${visible(message.transactionId)}</code>)`}.
       Its lease here ends, and failed attempts are forgotten.</p>
     <${Preview} of=${preview} />
     <p class="muted">To keep the message for later, open it and move it to the dead letters instead.</p>

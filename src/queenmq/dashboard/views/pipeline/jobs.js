@@ -5,7 +5,7 @@ import { Badge, CopyButton, Time } from "../../components/basics.js";
 import { Card, Empty, Show } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
 import { get, path } from "../../lib/api.js";
-import { count, duration, plural, short } from "../../lib/format.js";
+import { count, duration, plural, short, visible } from "../../lib/format.js";
 import { useResource } from "../../lib/poll.js";
 import { link, setQuery } from "../../lib/router.js";
 import { html } from "../../lib/ui.js";
@@ -60,7 +60,7 @@ const optionsText = (options) => Object.entries(options).map(([name, value]) => 
 /** @type {import("../../components/table.js").Column<JobRun>[]} */
 const COLUMNS = [
   { id: "job", title: "Job", cell: (row) => html`<a class="strong" href=${link("pipeline", "runs", row.run)}>${row.job}</a><span class="muted sub"><${Time} at=${row.startedAt} relative /></span>` },
-  { id: "outcome", title: "Outcome", cell: (row) => html`<${Outcome} outcome=${row.outcome} />${row.error && html`<span class="sub field-error two-lines">${row.error}</span>`}` },
+  { id: "outcome", title: "Outcome", cell: (row) => html`<${Outcome} outcome=${row.outcome} />${row.error && html`<span class="sub field-error two-lines">${visible(row.error)}</span>`}` },
   { id: "of", title: "Of", isWide: true, cell: (row) => html`<span class="name two-lines">${optionsText(row.options)}</span>` },
   { id: "figures", title: "Figures", isWide: true, cell: (row) => html`<span class="two-lines">${figuresText(row.figures) || "–"}</span>` },
   { id: "took", title: "Took", align: "end", cell: (row) => html`<${Took} run=${row} />` },

@@ -6,7 +6,7 @@ import { Calendar } from "../../components/calendar.js";
 import { Card, Empty, PageHeader, Show } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
 import { get } from "../../lib/api.js";
-import { bytes, count, duration, plural, short } from "../../lib/format.js";
+import { bytes, count, duration, plural, short, visible } from "../../lib/format.js";
 import { groupLabel } from "../../lib/groups.js";
 import { useResource } from "../../lib/poll.js";
 import { link } from "../../lib/router.js";
@@ -63,7 +63,7 @@ function Pipeline({ query }) {
 /** @type {import("../../components/table.js").Column<ConsumerGroup>[]} */
 const SPARK_COLUMNS = [
   { id: "name", title: "Group", cell: (row) => html`<a class="strong name" href=${link("groups", row.name, { queue: row.queueName })}>${groupLabel(row.name)}</a>` },
-  { id: "queue", title: "Queue", cell: (row) => html`<a class="name" href=${link("queues", row.queueName)}>${row.queueName}</a>` },
+  { id: "queue", title: "Queue", cell: (row) => html`<a class="name" href=${link("queues", row.queueName)}>${visible(row.queueName)}</a>` },
   { id: "streams", title: "Streams", align: "end", isWide: true, cell: (row) => count(row.members) },
   { id: "lag", title: "Lag", align: "end", cell: (row) => short(row.totalLag) },
   { id: "age", title: "Oldest", align: "end", cell: (row) => (row.totalLag ? duration(row.maxTimeLag) : "–") },
@@ -74,9 +74,9 @@ const SPARK_COLUMNS = [
 const QUERY_COLUMNS = [
   {
     id: "name", title: "Query",
-    cell: (row) => html`<span class="strong name">${row.name}</span>${row.lastError && html`<span class="sub field-error">${row.lastError} <${Time} at=${row.lastErrorAt} relative /></span>`}`,
+    cell: (row) => html`<span class="strong name">${visible(row.name)}</span>${row.lastError && html`<span class="sub field-error">${row.lastError} <${Time} at=${row.lastErrorAt} relative /></span>`}`,
   },
-  { id: "way", title: "From and to", cell: (row) => html`<a class="name" href=${link("queues", row.sourceQueue)}>${row.sourceQueue}</a>${row.sinkQueue && html` → <a class="name" href=${link("queues", row.sinkQueue)}>${row.sinkQueue}</a>`}` },
+  { id: "way", title: "From and to", cell: (row) => html`<a class="name" href=${link("queues", row.sourceQueue)}>${visible(row.sourceQueue)}</a>${row.sinkQueue && html` → <a class="name" href=${link("queues", row.sinkQueue)}>${visible(row.sinkQueue)}</a>`}` },
   { id: "lag", title: "Lag", align: "end", cell: (row) => short(row.totalLag) },
   { id: "age", title: "Oldest", align: "end", cell: (row) => (row.totalLag ? duration(row.maxTimeLag) : "–") },
   { id: "state", title: "State", align: "end", isWide: true, cell: (row) => html`${plural(row.stateKeys, "key")}<span class="muted sub">${bytes(row.stateBytes)}</span>` },
@@ -101,7 +101,7 @@ export function scopeText(scope) {
 
 /** @type {import("../../components/table.js").Column<ArchivedQueue>[]} */
 const ARCHIVE_COLUMNS = [
-  { id: "queue", title: "Queue", cell: (row) => html`<a class="strong name" href=${link("queues", row.queue)}>${row.queue}</a>` },
+  { id: "queue", title: "Queue", cell: (row) => html`<a class="strong name" href=${link("queues", row.queue)}>${visible(row.queue)}</a>` },
   { id: "lake", title: "Lake", isWide: true, cell: (row) => html`<code title=${row.lake}>${row.location}</code>` },
   { id: "waiting", title: "Not archived since", cell: (row) => (row.waitingSince ? html`<${Time} at=${row.waitingSince} />` : html`<${Badge} tone="good">all archived</${Badge}>`) },
   { id: "at", title: "Verified", align: "end", cell: (row) => html`<${Time} at=${row.updatedAt} relative />` },

@@ -6,7 +6,7 @@ import { Empty, Show } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
 import { get, path } from "../../lib/api.js";
 import { groupLabel } from "../../lib/groups.js";
-import { count, short } from "../../lib/format.js";
+import { count, short, visible } from "../../lib/format.js";
 import { useResource } from "../../lib/poll.js";
 import { link } from "../../lib/router.js";
 import { html } from "../../lib/ui.js";
@@ -77,7 +77,7 @@ function Group({ diagnosis, isOpen }) {
       <div><p class="trouble-message">${one.message}</p>
         ${one.action && html`<p class="muted">${one.action}</p>`}
         ${!partition && one.partitions.length > 0 && html`<p class="finding-places">${one.partitions.map((name) => html`<a key=${name}
-          href=${link("queues", queue, "partitions", name, { group: consumerGroup })}>${name}</a>`)}</p>`}</div>
+          href=${link("queues", queue, "partitions", name, { group: consumerGroup })}>${visible(name)}</a>`)}</p>`}</div>
     </li>`)}</ul>
   </details></li>`;
 }
@@ -88,7 +88,7 @@ const STATE_TONES = { blocked: "danger", waiting: "warning", leased: "accent", r
 const STUCK_COLUMNS = [
   {
     id: "partition", title: "Partition",
-    cell: (row) => html`<a class="name strong" href=${link("queues", row.queue, "partitions", row.partition, { group: row.group })}>${row.partition}</a>
+    cell: (row) => html`<a class="name strong" href=${link("queues", row.queue, "partitions", row.partition, { group: row.group })}>${visible(row.partition)}</a>
       <span class="muted sub">${groupLabel(row.group)}</span>`,
   },
   {

@@ -6,7 +6,7 @@ import { Card } from "../../components/page.js";
 import { SearchBox } from "../../components/search.js";
 import { DataTable } from "../../components/table.js";
 import { get, path } from "../../lib/api.js";
-import { count, short } from "../../lib/format.js";
+import { count, short, visible } from "../../lib/format.js";
 import { useResource } from "../../lib/poll.js";
 import { link, setQuery } from "../../lib/router.js";
 import { html } from "../../lib/ui.js";
@@ -29,7 +29,7 @@ const LISTS = {
 const columnsOf = (queue) => [
   {
     id: "name", title: "Partition",
-    cell: (row) => html`<a class="strong name" href=${link("queues", queue, "partitions", row.name)}>${row.name}</a>`,
+    cell: (row) => html`<a class="strong name" href=${link("queues", queue, "partitions", row.name)}>${visible(row.name)}</a>`,
   },
   { id: "depth", title: "Stored", align: "end", cell: (row) => short(Math.max(0, row.lastSeq - row.firstSeq + 1)) },
   { id: "lag", title: "Behind", align: "end", cell: (row) => (row.groups ? short(row.lag) : "–") },

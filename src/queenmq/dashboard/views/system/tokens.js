@@ -9,6 +9,7 @@ import { Card } from "../../components/page.js";
 import { DataTable } from "../../components/table.js";
 import { get, path, send } from "../../lib/api.js";
 import { sentence } from "../../lib/errors.js";
+import { visible } from "../../lib/format.js";
 import { useResource } from "../../lib/poll.js";
 import { setQuery } from "../../lib/router.js";
 import { may } from "../../lib/store.js";
@@ -43,7 +44,7 @@ export function Tokens({ query }) {
 
 /** @param {() => void} onDone @returns {import("../../components/table.js").Column<Token>[]} */
 const columnsOf = (onDone) => [
-  { id: "name", title: "Token", cell: (row) => html`<span class="strong name">${row.name}</span><span class="muted sub mono">${row.shown}…</span>` },
+  { id: "name", title: "Token", cell: (row) => html`<span class="strong name">${visible(row.name)}</span><span class="muted sub mono">${row.shown}…</span>` },
   { id: "role", title: "May", cell: (row) => html`${row.role}<span class="muted sub name">${[row.verbs?.join(", "), row.queues && `on ${row.queues.join(", ")}`].filter(Boolean).join(" ") || "everything of the role"}</span>` },
   { id: "state", title: "State", cell: (row) => html`<${Badge} tone=${TONES[row.state] ?? "neutral"}>${row.state}</${Badge}>` },
   { id: "used", title: "Used", align: "end", isWide: true, cell: (row) => html`<${Time} at=${row.lastUsedAt} relative />` },
@@ -61,7 +62,7 @@ function Revoke({ row, onDone }) {
     return `Revoked ${row.name}.`;
   };
   return html`<${ActionButton} label="Revoke" isQuiet role="admin" name=${`Revoke ${row.name}`} title="Revoke the token" action="Revoke" typed=${row.name} run=${run}>
-    <p>Programs that use <strong>${row.name}</strong> are refused from now on, here at once and by other brokers within a second. So are logins
+    <p>Programs that use <strong>${visible(row.name)}</strong> are refused from now on, here at once and by other brokers within a second. So are logins
       that were made with it. This cannot be undone.</p>
   </${ActionButton}>`;
 }

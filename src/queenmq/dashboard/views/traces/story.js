@@ -6,7 +6,7 @@ import { Card, Empty, PageHeader, Show } from "../../components/page.js";
 import { Payload } from "../../components/payload.js";
 import { DataTable } from "../../components/table.js";
 import { Timeline } from "../../components/timeline.js";
-import { later, plural } from "../../lib/format.js";
+import { later, plural, visible } from "../../lib/format.js";
 import { useResource } from "../../lib/poll.js";
 import { link } from "../../lib/router.js";
 import { storyOfMessage, storyOfName } from "../../lib/story.js";
@@ -36,7 +36,7 @@ function ByMessage({ params }) {
   const transaction = params.transaction ?? "";
   const story = useResource((signal) => storyOfMessage(partition, transaction, signal), { everyMs: EVERY_MS, inputs: [partition, transaction] });
   const names = story.data?.names ?? [];
-  const note = names.length > 0 && html`Named ${names.map((name, index) => html`${index > 0 && ", "}<a key=${name} href=${link("traces", "name", name)}>${name}</a>`)}`;
+  const note = names.length > 0 && html`Named ${names.map((name, index) => html`${index > 0 && ", "}<a key=${name} href=${link("traces", "name", name)}>${visible(name)}</a>`)}`;
   const own = story.data?.lanes.find((lane) => lane.transactionId === transaction);
   return html`<${PageHeader} title=${transaction} crumbs=${CRUMBS} note=${note}>
       <${CopyButton} text=${transaction} what="transaction id" />
@@ -49,7 +49,7 @@ function ByMessage({ params }) {
 /** @type {import("../../components/table.js").Column<Row>[]} */
 const COLUMNS = [
   { id: "at", title: "Time", cell: (row) => html`<${Time} at=${new Date(row.at).toISOString()} /><span class="muted sub">${later(row.at, row.from)}</span>` },
-  { id: "queue", title: "Queue", cell: (row) => html`<span class="strong name">${row.lane.queue}</span><span class="muted sub name mono">${row.lane.transactionId}</span>` },
+  { id: "queue", title: "Queue", cell: (row) => html`<span class="strong name">${visible(row.lane.queue)}</span><span class="muted sub name mono">${visible(row.lane.transactionId)}</span>` },
   { id: "what", title: "What", cell: (row) => html`<span class=${row.kind === "fault" ? "text-danger" : ""}>${row.label}</span>` },
   { id: "data", title: "Data", isWide: true, cell: (row) => (row.detail === null || row.detail === undefined ? html`<span class="muted">–</span>` : html`<code>${JSON.stringify(row.detail).slice(0, 300)}</code>`) },
 ];
