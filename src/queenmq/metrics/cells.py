@@ -65,19 +65,31 @@ class Memory:
         start = place * PLACE_BYTES
         return Cells(self._bytes[start : start + PLACE_BYTES])
 
-    def read(self, place: int) -> Reading:
-        """Return what a worker has counted so far."""
+    def reader(self, place: int) -> Reader:
+        """Return a reader of what the worker of a place has counted."""
         start = place * PLACE_BYTES
-        return Reading(self._bytes[start : start + PLACE_BYTES])
+        return Reader(self._bytes[start : start + PLACE_BYTES])
 
 
-class Reading:
-    """The numbers of a place, for all readers."""
+class Reader:
+    """The numbers of a place, for one of its readers."""
 
     def __init__(self, part: memoryview) -> None:
-        used, _, self.pid = _HEAD.unpack_from(part)
-        self.entries = list(_entries(part, used))
-        self.numbers = part[_INDEX_END:].cast("d")
+        self._part = part
+        self._read = _HEAD_BYTES
+
+    def read_names(self) -> list[Entry]:
+        """Return the names that are new since the last call. None ever goes away."""
+        used, _, _ = _HEAD.unpack_from(self._part)
+        found = list(_entries(self._part, self._read, used))
+        self._read = max(self._read, used)
+        return found
+
+    def read_numbers(self) -> tuple[int, Numbers]:
+        """Return the worker's process id and a copy of its numbers."""
+        _, count, pid = _HEAD.unpack_from(self._part)
+        copied = bytes(self._part[_INDEX_END : _INDEX_END + 8 * count])
+        return pid, memoryview(copied).cast("d")
 
 
 class Cells:
@@ -91,7 +103,8 @@ class Cells:
         self._index_used = max(int(index_used), _HEAD_BYTES)
         self._numbers_used = int(numbers_used)
         self._places = {
-            (entry.name, entry.width): entry.at for entry in _entries(part, self._index_used)
+            (entry.name, entry.width): entry.at
+            for entry in _entries(part, _HEAD_BYTES, self._index_used)
         }
         self._save_head()
 
@@ -129,8 +142,7 @@ def _zeros(count: int) -> Numbers:
     return memoryview(bytes(8 * count)).cast("d")
 
 
-def _entries(part: memoryview, used: int) -> Iterator[Entry]:
-    at = _HEAD_BYTES
+def _entries(part: memoryview, at: int, used: int) -> Iterator[Entry]:
     while at + _ENTRY.size <= used:
         length, first, count = _ENTRY.unpack_from(part, at)
         at += _ENTRY.size

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from queenmq.metrics.cells import Memory, Numbers, Reading
+from queenmq.metrics.cells import Memory, Numbers, Reader
 from queenmq.metrics.series import SEPARATOR, Counter, Family, Gauge, Histogram
 from queenmq.metrics.text import MetricFamily, Sample
 
@@ -16,14 +16,6 @@ SECONDS = (
 )  # fmt: skip
 #: Requests, rows or partitions.
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
-
-
-class Worker(NamedTuple):
-    """A process whose numbers are read."""
-
-    place: int
-    pid: int
-    is_alive: bool
 
 
 #: Labels that tell the series of one worker from those of another.
@@ -42,6 +34,9 @@ class Registry:
     ) -> None:
         self._memory = memory or Memory()
         self._cells = self._memory.cells(place)
+        self._places = [
+            _Place(number, self._memory.reader(number)) for number in range(self._memory.places)
+        ]
         self._is_alive = is_alive
         self.place = place
         self._families: dict[str, Family[Any]] = {}
@@ -125,24 +120,34 @@ class Registry:
                 for histogram in family.series:
                     histogram.publish()
 
-    def collect(self) -> list[MetricFamily]:
-        """Return all series of all workers, as those of one broker."""
+    def collect(self) -> Iterator[MetricFamily]:
+        """Return all series of all workers, as those of one broker.
+
+        The numbers are those of this moment. A family is built when it is asked for, so that a
+        caller can do other work between two of them.
+        """
         self.publish()
-        merged = {name: _Merger(family) for name, family in self._families.items()}
-        for place in range(self._memory.places):
-            reading = self._memory.read(place)
-            if reading.entries:
-                worker = Worker(place, reading.pid, self._is_alive(reading.pid))
-                _add_up(merged, reading, worker)
-        families = {name: merger.build() for name, merger in merged.items()}
-        return [*families.values(), *(make(families) for make in self._derived)]
+        return self._build(self._read_workers())
+
+    def _read_workers(self) -> list[_Worker]:
+        found = (place.read(self._is_alive) for place in self._places)
+        return [worker for worker in found if worker.series]
+
+    def _build(self, workers: Sequence[_Worker]) -> Iterator[MetricFamily]:
+        families: dict[str, MetricFamily] = {}
+        for family in list(self._families.values()):
+            built = families[family.name] = _build_family(family, workers)
+            yield built
+        for make in self._derived:
+            yield make(families)
 
     def sum(self, name: str, **labels: str) -> float:
         """Return a counter or gauge of the whole broker, added up over all other labels."""
-        merged = next(one for one in self.collect() if one.name == name)
+        self.publish()
+        family = _build_family(self._families[name], self._read_workers())
         return sum(
             sample.value
-            for sample in merged.samples
+            for sample in family.samples
             if all(sample.labels.get(label) == value for label, value in labels.items())
         )
 
@@ -151,52 +156,79 @@ def _make_histogram(bounds: Sequence[float], numbers: Numbers, at: int) -> Histo
     return Histogram(numbers, at, bounds)
 
 
-def _add_up(merged: dict[str, _Merger], reading: Reading, worker: Worker) -> None:
-    for entry in reading.entries:
-        name, *values = entry.name.split(SEPARATOR)
-        merger = merged.get(name)
-        if merger is not None:
-            numbers = list(reading.numbers[entry.at : entry.at + entry.width])
-            merger.add(tuple(values), numbers, worker)
+class _Series(NamedTuple):
+    """Label values, and where the numbers are."""
+
+    values: tuple[str, ...]
+    at: int
+    end: int
 
 
-class _Merger:
-    """One family, added up over workers."""
+class _Worker(NamedTuple):
+    """What a process had counted at one moment; its series by family."""
 
-    def __init__(self, family: Family[Any]) -> None:
-        self._family = family
-        self._numbers: dict[tuple[str, ...], list[float]] = {}
+    place: int
+    pid: int
+    is_alive: bool
+    series: Mapping[str, Sequence[_Series]]
+    numbers: Numbers
 
-    def add(self, values: tuple[str, ...], numbers: list[float], worker: Worker) -> None:
-        family = self._family
+
+class _Place:
+    """Where a worker counts, and the names that were read so far."""
+
+    def __init__(self, number: int, reader: Reader) -> None:
+        self._number = number
+        self._reader = reader
+        self._series: dict[str, list[_Series]] = {}
+
+    def read(self, is_alive: Callable[[int], bool]) -> _Worker:
+        # Names first: numbers that a later name needs are missing otherwise.
+        for entry in self._reader.read_names():
+            name, *values = entry.name.split(SEPARATOR)
+            series = _Series(tuple(values), entry.at, entry.at + entry.width)
+            self._series.setdefault(name, []).append(series)
+        pid, numbers = self._reader.read_numbers()
+        return _Worker(self._number, pid, is_alive(pid), self._series, numbers)
+
+
+def _build_family(family: Family[Any], workers: Iterable[_Worker]) -> MetricFamily:
+    """Return one family, added up over workers."""
+    labels = family.labels + (WORKER_LABELS if family.merge == "each" else ())
+    samples: list[Sample] = []
+    for values, numbers in sorted(_add_up(family, workers).items()):
+        given = dict(zip(labels, values, strict=True))
+        if family.kind == "histogram":
+            samples += _histogram_samples(given, numbers, family.bounds)
+        else:
+            samples.append(Sample("", given, numbers[0]))
+    return MetricFamily(family.name, family.text, family.kind, samples)
+
+
+def _add_up(
+    family: Family[Any], workers: Iterable[_Worker]
+) -> dict[tuple[str, ...], Sequence[float]]:
+    found: dict[tuple[str, ...], Sequence[float]] = {}
+    for worker in workers:
         if family.kind == "gauge" and not worker.is_alive:
             # What it had is gone with it; what it counted stays.
-            return
-        if family.merge == "each":
-            values = (*values, str(worker.place), str(worker.pid))
-        before = self._numbers.get(values)
-        if before is None:
-            self._numbers[values] = numbers
-        elif family.merge == "max":
-            self._numbers[values] = [max(before[0], numbers[0])]
-        else:
-            self._numbers[values] = [a + b for a, b in zip(before, numbers, strict=True)]
-
-    def build(self) -> MetricFamily:
-        family = self._family
-        labels = family.labels + (WORKER_LABELS if family.merge == "each" else ())
-        samples: list[Sample] = []
-        for values, numbers in sorted(self._numbers.items()):
-            given = dict(zip(labels, values, strict=True))
-            if family.kind == "histogram":
-                samples += _histogram_samples(given, numbers, family.bounds)
+            continue
+        for values, at, end in worker.series.get(family.name, ()):
+            numbers = worker.numbers[at:end]
+            if family.merge == "each":
+                values = (*values, str(worker.place), str(worker.pid))
+            before = found.get(values)
+            if before is None:
+                found[values] = numbers
+            elif family.merge == "max":
+                found[values] = [max(before[0], numbers[0])]
             else:
-                samples.append(Sample("", given, numbers[0]))
-        return MetricFamily(family.name, family.text, family.kind, samples)
+                found[values] = [a + b for a, b in zip(before, numbers, strict=True)]
+    return found
 
 
 def _histogram_samples(
-    labels: dict[str, str], numbers: list[float], bounds: Sequence[float]
+    labels: dict[str, str], numbers: Sequence[float], bounds: Sequence[float]
 ) -> Iterable[Sample]:
     total, *counts = numbers
     seen = 0.0

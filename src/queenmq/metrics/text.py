@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 
@@ -24,18 +24,14 @@ class MetricFamily(NamedTuple):
     samples: list[Sample]
 
 
-def encode(families: Iterable[MetricFamily]) -> bytes:
-    """Return the text of all families."""
-    lines: list[str] = []
+def encode(families: Iterable[MetricFamily]) -> Iterator[str]:
+    """Return the text of all families, a line at a time."""
     for name, text, kind, samples in families:
         full = f"{name}_total" if kind == "counter" else name
-        lines.append(f"# HELP {full} {_escape_help(text)}")
-        lines.append(f"# TYPE {full} {kind}")
-        lines += [
-            f"{full}{suffix}{_encode_labels(labels)} {_encode_value(value)}"
-            for suffix, labels, value in samples
-        ]
-    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+        yield f"# HELP {full} {_escape_help(text)}\n"
+        yield f"# TYPE {full} {kind}\n"
+        for suffix, labels, value in samples:
+            yield f"{full}{suffix}{_encode_labels(labels)} {_encode_value(value)}\n"
 
 
 def _encode_labels(labels: Mapping[str, str]) -> str:

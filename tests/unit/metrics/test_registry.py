@@ -18,7 +18,7 @@ def fd() -> int:
 
 
 def scrape(registry: Registry) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    text = encode(registry.collect()).decode()
+    text = "".join(encode(registry.collect())).encode("utf-8", "replace").decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -87,6 +87,29 @@ def test_a_dead_worker_keeps_its_counts_and_loses_its_gauges(fd: int) -> None:
     told = scrape(left)
     assert told["queen_a_total", ()] == 6
     assert ("queen_g", ()) not in told
+
+
+def test_series_that_another_worker_adds_later_are_told(fd: int) -> None:
+    left, right = worker(fd, 0), worker(fd, 1)
+    left.counters("queen_a", "A counter.", "kind").of("x").inc()
+    assert scrape(left) == {("queen_a_total", (("kind", "x"),)): 1}
+    kinds = right.counters("queen_a", "A counter.", "kind")
+    for kind in ("x", "y"):
+        kinds.of(kind).inc()
+    expected = {("queen_a_total", (("kind", kind),)): count for kind, count in [("x", 2), ("y", 1)]}
+    assert scrape(left) == scrape(right) == expected
+
+
+def test_a_scrape_has_the_numbers_of_one_moment(fd: int) -> None:
+    registry = worker(fd, 0)
+    counters = [registry.counter(f"queen_{name}", "A counter.") for name in "ab"]
+    families = registry.collect()
+    first = next(families)
+    for counter in counters:
+        counter.inc()
+    registry.counter("queen_c", "Made between two slices.")
+    told = {one.name: one.samples[0].value for one in (first, *families)}
+    assert told == {"queen_a": 0, "queen_b": 0}
 
 
 def test_more_label_values_than_there_is_room_for_are_told_as_one() -> None:
