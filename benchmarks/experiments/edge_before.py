@@ -10,37 +10,29 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks import scenario, wrk
+from benchmarks import wrk
 from benchmarks.broker import BenchmarkError, Broker, running_broker
 from benchmarks.client import Connection, check, connections
 from benchmarks.experiment import Context, Row
 from benchmarks.figures import median, percentile, ratios, with_spread
-from benchmarks.preload import preload
+from benchmarks.pairs import SECONDS, Side
 
 ABOUT = "CPU, throughput and latency per request, against an older broker"
 
 _BEFORE = "QUEEN_BENCH_BEFORE"
-_SECONDS = 4
 #: CPU of the broker per request, by the kind of request.
 _CPU_TARGETS = {"live": 0.2, "push-1": 0.7, "pop-1": 0.7, "ack-1": 0.7}
 _THROUGHPUT_TARGETS = {"push-1": 1.2, "pop-1": 1.2}
-#: Messages ready for each round of pops.
-_STOCK = 60_000
-_PARTITION = "00000000-0000-4000-8000-000000000001"
 _PUSHERS = 32
 
 
 @dataclass
-class Side:
-    """One of the two, and what was measured of it, round by round."""
+class Compared(Side):
+    """One of the two, with its latency round by round."""
 
-    name: str
-    broker: Broker
-    cpu_us: dict[str, list[float]] = field(default_factory=dict)
-    per_s: dict[str, list[float]] = field(default_factory=dict)
     p99_ms: list[float] = field(default_factory=list)
 
 
@@ -50,17 +42,15 @@ async def run(context: Context) -> list[Row]:
         raise BenchmarkError(f"set {_BEFORE} to the src directory of the broker to compare with")
     with contextlib.ExitStack() as stack:
 
-        def start(name: str, settings: Mapping[str, str]) -> Side:
-            workers = context.workers
-            return Side(
-                name, stack.enter_context(running_broker(workers=workers, settings=settings))
-            )
+        def start(**settings: str) -> Compared:
+            broker = running_broker(workers=context.workers, settings=settings)
+            return Compared(stack.enter_context(broker))
 
-        before, after = start("before", {"PYTHONPATH": source}), start("after", {})
+        before, after = start(PYTHONPATH=source), start()
         for number in range(context.rounds + 1):
             for side in (before, after):
                 for kind in _CPU_TARGETS:
-                    _measure(side, kind, number)
+                    side.take_turn(kind, f"{kind}-{number}")
             rate = 0.5 * min(side.per_s["push-1"][-1] for side in (before, after))
             for side in (before, after):
                 side.p99_ms.append(await _push_at(side.broker, rate))
@@ -68,27 +58,9 @@ async def run(context: Context) -> list[Row]:
     return _rows(context.rounds, before, after)
 
 
-def _measure(side: Side, kind: str, number: int) -> None:
-    queue = f"{kind}-{number}"
-    if kind == "ack-1":
-        script, arguments = "ack", [f"partition={_PARTITION}"]
-    else:
-        one = scenario.load(kind)
-        script, arguments = one.script, one.arguments(queue)
-        if one.rate is not None:
-            preload(side.broker.address, queue=queue, partitions=one.partitions, messages=_STOCK)
-    usage = side.broker.usage().broker_cpu_s
-    outcome = wrk.run(side.broker.url, script, arguments, seconds=_SECONDS)
-    used_s = side.broker.usage().broker_cpu_s - usage
-    if outcome.failed or outcome.broken:
-        raise BenchmarkError(f"{kind}: {outcome.failed} failed, {outcome.broken} broken")
-    side.cpu_us.setdefault(kind, []).append(used_s / outcome.requests * 1e6)
-    side.per_s.setdefault(kind, []).append(outcome.requests_per_s)
-
-
 async def _push_at(broker: Broker, rate: float) -> float:
     """Push at this rate, whatever the answers take; the 99th percentile in milliseconds."""
-    count = int(rate * _SECONDS)
+    count = int(rate * SECONDS)
     took: list[float] = []
     begin = time.perf_counter()
     body = b'{"items":[{"queue":"paced","partition":"p%d","payload":1}]}'
@@ -106,8 +78,8 @@ async def _push_at(broker: Broker, rate: float) -> float:
     return percentile(took, 99)
 
 
-def _rows(rounds: int, before: Side, after: Side) -> list[Row]:
-    shape = f"{wrk.CONNECTIONS} connections, {_SECONDS} s, {rounds} alternating rounds"
+def _rows(rounds: int, before: Compared, after: Compared) -> list[Row]:
+    shape = f"{wrk.CONNECTIONS} connections, {SECONDS} s, {rounds} alternating rounds"
     rows = []
     for kind, target in _CPU_TARGETS.items():
         sides = after.cpu_us[kind][1:], before.cpu_us[kind][1:]

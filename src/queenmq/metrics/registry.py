@@ -214,6 +214,9 @@ def _add_up(
             # What it had is gone with it; what it counted stays.
             continue
         for values, at, end in worker.series.get(family.name, ()):
+            if end > len(worker.numbers):
+                # Its name was read by a later scrape, while this one is being written.
+                continue
             numbers = worker.numbers[at:end]
             if family.merge == "each":
                 values = (*values, str(worker.place), str(worker.pid))

@@ -112,6 +112,19 @@ def test_a_scrape_has_the_numbers_of_one_moment(fd: int) -> None:
     assert told == {"queen_a": 0, "queen_b": 0}
 
 
+def test_scrapes_that_overlap_do_not_disturb_each_other(fd: int) -> None:
+    registry = worker(fd, 0)
+    kinds = [registry.counters(f"queen_{name}", "A counter.", "kind") for name in "ab"]
+    for family in kinds:
+        family.of("x").inc()
+    slow = registry.collect()
+    next(slow)
+    for family in kinds:
+        family.of("y").inc()
+    assert [len(one.samples) for one in registry.collect()] == [2, 2]
+    assert [len(one.samples) for one in slow] == [1]
+
+
 def test_more_label_values_than_there_is_room_for_are_told_as_one() -> None:
     registry = Registry()
     registry.counter("queen_before", "Made at the start.")
