@@ -123,7 +123,7 @@ class Registry:
     def collect(self) -> Iterator[MetricFamily]:
         """Return all series of all workers, as those of one broker.
 
-        The numbers are those of this moment. A family is built when it is asked for, so that a
+        The numbers are those of this moment. Samples are made when they are asked for, so that a
         caller can do other work between two of them.
         """
         self.publish()
@@ -134,21 +134,24 @@ class Registry:
         return [worker for worker in found if worker.series]
 
     def _build(self, workers: Sequence[_Worker]) -> Iterator[MetricFamily]:
-        families: dict[str, MetricFamily] = {}
-        for family in list(self._families.values()):
-            built = families[family.name] = _build_family(family, workers)
-            yield built
+        families = list(self._families.values())
+        for family in families:
+            yield _build_family(family, workers)
+        built = {
+            family.name: functools.partial(_build_family, family, workers) for family in families
+        }
         for make in self._derived:
-            yield make(families)
+            yield make(_Built(built))
 
     def sum(self, name: str, **labels: str) -> float:
         """Return a counter or gauge of the whole broker, added up over all other labels."""
         self.publish()
-        family = _build_family(self._families[name], self._read_workers())
+        family = self._families[name]
+        wanted = [(family.labels.index(label), value) for label, value in labels.items()]
         return sum(
-            sample.value
-            for sample in family.samples
-            if all(sample.labels.get(label) == value for label, value in labels.items())
+            numbers[0]
+            for values, numbers in _add_up(family, self._read_workers()).items()
+            if all(values[at] == value for at, value in wanted)
         )
 
 
@@ -192,17 +195,36 @@ class _Place:
         return _Worker(self._number, pid, is_alive(pid), self._series, numbers)
 
 
+class _Built(Mapping[str, MetricFamily]):
+    """Families by name, each built when it is asked for."""
+
+    def __init__(self, build: Mapping[str, Callable[[], MetricFamily]]) -> None:
+        self._build = build
+
+    def __getitem__(self, name: str) -> MetricFamily:
+        return self._build[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._build)
+
+    def __len__(self) -> int:
+        return len(self._build)
+
+
 def _build_family(family: Family[Any], workers: Iterable[_Worker]) -> MetricFamily:
     """Return one family, added up over workers."""
+    samples = _make_samples(family, workers)
+    return MetricFamily(family.name, family.text, family.kind, samples)
+
+
+def _make_samples(family: Family[Any], workers: Iterable[_Worker]) -> Iterator[Sample]:
     labels = family.labels + (WORKER_LABELS if family.merge == "each" else ())
-    samples: list[Sample] = []
     for values, numbers in sorted(_add_up(family, workers).items()):
         given = dict(zip(labels, values, strict=True))
         if family.kind == "histogram":
-            samples += _histogram_samples(given, numbers, family.bounds)
+            yield from _histogram_samples(given, numbers, family.bounds)
         else:
-            samples.append(Sample("", given, numbers[0]))
-    return MetricFamily(family.name, family.text, family.kind, samples)
+            yield Sample("", given, numbers[0])
 
 
 def _add_up(

@@ -21,7 +21,8 @@ class MetricFamily(NamedTuple):
     text: str
     #: counter, gauge or histogram.
     kind: str
-    samples: list[Sample]
+    #: Read once.
+    samples: Iterable[Sample]
 
 
 def encode(families: Iterable[MetricFamily]) -> Iterator[str]:

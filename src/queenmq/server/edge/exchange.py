@@ -113,18 +113,21 @@ class Exchange:
             on_left()
 
     def complete(self, finish: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
-        """Call `finish` with the result of a finished future, or answer with its error."""
+        """Call `finish` with the result of a finished future, or answer with its error.
+
+        The request is freed here, and not by a pause of the garbage collector later: the task holds
+        its error, whose traceback holds the request.
+        """
+        self.task = None
         if future.cancelled():
             self.answer(503, _GIVEN_UP)
-            return
-        error = future.exception()
-        if error is None:
+        elif (error := future.exception()) is not None:
+            self.fail(error)
+        else:
             try:
                 finish(future.result())
             except Exception as failure:
-                error = failure
-        if error is not None:
-            self.fail(error)
+                self.fail(failure)
 
 
 def _ignore(_: None) -> None:
