@@ -64,7 +64,7 @@ with SyncQueen(sys.argv[1]) as queen:
 print("done", flush=True)
 """,
 }
-IMPORTS = "import asyncio, sys\nfrom queenmq import Queen, SyncQueen\n"
+IMPORTS = "import asyncio, sys, time\nfrom queenmq import Queen, SyncQueen\n"
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=["SIGINT", "SIGTERM"])
@@ -108,6 +108,8 @@ def handle(number):
     print(number, flush=True)
     if number == 1:
         sys.stdin.readline()
+    # A thread may notice a signal a second late; not all messages are done by then.
+    time.sleep(0.02)
 
 with SyncQueen(sys.argv[1]) as queen:
     try:

@@ -120,7 +120,25 @@ class SyncStream(Waiter[Stream]):
 
         Closing the client from another thread ends it as well. `start` does not wait.
         """
-        self.start(query_id, url, **how).wait()
+        started: list[Runner] = []
+
+        async def work() -> None:
+            started.append(await self._target.run(query_id, url, **how))
+            await started[0].wait()
+
+        async def stop() -> None:
+            # Here and not in the caller's thread, because the stream may be about to start.
+            if started:
+                await started[0].stop()
+            else:
+                future.cancel()
+
+        future = self._thread.start(work())
+        try:
+            waited_for(future)
+        except KeyboardInterrupt:
+            self._thread.call(stop())
+            raise
 
     def start(
         self, query_id: str, url: str | None = None, **how: Unpack[RunKeywords]
