@@ -248,3 +248,15 @@ INSERT INTO queen.history_workers
 SELECT 1, m.at, 'bench', 0, 1, 6632, 10, 2, 9e7, 4e8, 16, 12, 4, 0, 1, 3, 3600, 1200, 12000, 1200, 12000, 1200, 12000,
        0, 0, 0, 0, 900, 30, 60, 1
 FROM minutes m;
+
+-- name: store_compressed
+ALTER TABLE queen.messages ALTER COLUMN payload SET STORAGE EXTENDED;
+
+-- name: store_plain
+ALTER TABLE queen.messages ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+-- name: read_payloads
+SELECT sum(length(payload::text)) FROM queen.messages WHERE partition_id = ANY ($1::uuid[]);
+
+-- name: message_bytes
+SELECT pg_total_relation_size('queen.messages') AS bytes, pg_backend_pid() AS pid;
