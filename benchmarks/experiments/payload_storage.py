@@ -21,7 +21,7 @@ from benchmarks.figures import median, ratios, with_spread
 
 ABOUT = "payloads of 1, 4 and 16 KB, compressed in the table and not"
 
-_SIDES = {"compressed": "store_compressed", "plain": "store_plain"}
+_SIDES = {"compressed": queries()["store_compressed"], "plain": queries()["store_plain"]}
 _SIZES_KB = (1, 4, 16)
 _PARTITIONS = 20
 _MESSAGES_EACH = 50
@@ -42,7 +42,7 @@ async def run(context: Context) -> list[Row]:
         for number in range(context.rounds + 1):
             for size in _SIZES_KB:
                 for side, statement in _SIDES.items():
-                    await session.execute(queries()[statement])
+                    await session.execute(statement)
                     queue = f"{side}-{size}-{number}"
                     ids = await database.make_partitions(keys_of(queue, _PARTITIONS))
                     cost = await _measure(session, sorted(ids), _payload(size))

@@ -64,7 +64,7 @@ with SyncQueen(sys.argv[1]) as queen:
 print("done", flush=True)
 """,
 }
-IMPORTS = "import asyncio, sys, time\nfrom queenmq import Queen, SyncQueen\n"
+IMPORTS = "import asyncio, signal, sys, time\nfrom queenmq import Queen, SyncQueen\n"
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=["SIGINT", "SIGTERM"])
@@ -104,6 +104,9 @@ async def test_a_signal_ends_a_program_in_good_order(
 
 
 STREAM = """
+# Tests that run in the background of a shell inherit that SIGINT is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def handle(number):
     print(number, flush=True)
     if number == 1:

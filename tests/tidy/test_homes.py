@@ -54,6 +54,8 @@ HOMES = {
             SRC + "engine/pop/calls.py",
             # One sweep for the time limits of all connections.
             SRC + "server/edge/crowd.py",
+            # Lets others work between two slices.
+            SRC + "server/metering/scrape.py",
             # The last pushes of a spool may be drained by another process.
             SRC + "engine/push/spooling.py",
             # Between two tries at a database that answers but fails.

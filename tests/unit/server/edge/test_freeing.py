@@ -28,7 +28,7 @@ def without_collector() -> Iterator[None]:
 
 
 async def _fail(exchange: Exchange, held: Held) -> None:
-    await asyncio.sleep(0)
+    await turn()
     raise InvalidRequest(f"{held} of {exchange} is wrong")
 
 
