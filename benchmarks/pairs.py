@@ -15,7 +15,7 @@ from benchmarks.preload import preload
 SECONDS = 4
 #: Messages ready for a turn of pops, as a part of what its warm-up is stocked for.
 _STOCK = 0.6
-#: Of acks that name a message nobody has leased.
+#: Nobody has a lease on it, so its acks are refused.
 _PARTITION = "00000000-0000-4000-8000-000000000001"
 
 

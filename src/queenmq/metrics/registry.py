@@ -168,7 +168,7 @@ class _Series(NamedTuple):
 
 
 class _Worker(NamedTuple):
-    """What a process had counted at one moment; its series by family."""
+    """The numbers of a process at one moment, with its series by family."""
 
     place: int
     pid: int
