@@ -15,6 +15,7 @@ import trustme
 from queenmq import Queen, SyncQueen, Unreachable
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.scripted_server import Say, scripted
+from tests.support.tcp_server import connected, join, tcp_server
 
 ONCE: dict[str, Any] = {"retry_attempts": 1}
 
@@ -42,22 +43,12 @@ async def tls_front(broker: BrokerProcess, context: ssl.SSLContext) -> AsyncIter
     """A TLS end in front of a broker, as a load balancer is; its URL."""
     host, _, port = broker.url.removeprefix("http://").rpartition(":")
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, ssl.SSLError):
-            while piece := await reader.read(1 << 16):
-                writer.write(piece)
-                await writer.drain()
-        writer.close()
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(pump(reader, inner[1]), pump(inner[0], writer))
+        async with connected(host, int(port)) as inner:
+            await join((reader, writer), inner)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    try:
-        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
+    async with tcp_server(serve, context=context) as server:
+        yield f"https://{server.address}"
 
 
 async def test_everything_works_over_tls(

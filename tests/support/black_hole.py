@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from tests.support.tcp_server import connected, tcp_server
+
 
 class BlackHole:
     """Forwards bytes to one address until it is cut. Connections stay open, new ones are taken,
@@ -17,13 +19,8 @@ class BlackHole:
         self._target = (host, int(port))
         self._through = asyncio.Event()
         self._through.set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-
-    @property
-    def address(self) -> str:
-        assert self._server is not None
-        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        #: Where it listens, as `host:port`.
+        self.address = ""
 
     def cut(self) -> None:
         self._through.clear()
@@ -31,35 +28,10 @@ class BlackHole:
     def mend(self) -> None:
         self._through.set()
 
-    async def listen(self) -> None:
-        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
-
-    async def close(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers = [writer]
-        try:
-            await self._through.wait()
-            their_reader, their_writer = await asyncio.open_connection(*self._target)
-            writers.append(their_writer)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._through.wait()
+        async with connected(*self._target) as (their_reader, their_writer):
             await asyncio.gather(self._pump(reader, their_writer), self._pump(their_reader, writer))
-        except OSError:
-            pass
-        finally:
-            for one in writers:
-                one.close()
-                with contextlib.suppress(OSError):
-                    await one.wait_closed()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
@@ -74,8 +46,6 @@ class BlackHole:
 async def black_hole(target: str) -> AsyncIterator[BlackHole]:
     """A proxy that listens."""
     proxy = BlackHole(target)
-    await proxy.listen()
-    try:
+    async with tcp_server(proxy.serve) as server:
+        proxy.address = server.address
         yield proxy
-    finally:
-        await proxy.close()

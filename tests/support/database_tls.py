@@ -13,6 +13,8 @@ import struct
 import threading
 from collections.abc import Iterator
 
+from tests.support.tcp_server import TcpServer, connected, join
+
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
 
@@ -40,41 +42,28 @@ class DatabaseTls:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.port = server.sockets[0].getsockname()[1]
+        server = TcpServer(self._serve)
+        self._loop.run_until_complete(server.listen())
+        self.port = server.port
         self._ready.set()
         self._loop.run_forever()
-        server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(server.close())
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            if await reader.readexactly(8) != _SSL_REQUEST:
-                self.refused += 1
-                writer.close()
-                return
-            writer.write(b"S")
-            try:
-                await writer.start_tls(self._context)
-            except (OSError, ssl.SSLError):
-                self.refused += 1
-                writer.close()
-                return
-            self.secure += 1
-            back_reader, back_writer = await asyncio.open_connection(self._host, int(self._port))
-            await asyncio.gather(_pump(reader, back_writer), _pump(back_reader, writer))
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError, ssl.SSLError):
-        while piece := await reader.read(1 << 16):
-            writer.write(piece)
-            await writer.drain()
-    writer.close()
+        if await reader.readexactly(8) != _SSL_REQUEST:
+            self.refused += 1
+            return
+        writer.write(b"S")
+        try:
+            await writer.start_tls(self._context)
+        except OSError:
+            self.refused += 1
+            return
+        self.secure += 1
+        async with connected(self._host, int(self._port)) as back:
+            await join((reader, writer), back)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+
+from tests.support.tcp_server import TcpServer, connected
 
 
 class FaultyProxy:
@@ -19,8 +21,7 @@ class FaultyProxy:
         self._address = (host, int(port))
         self._random = random.Random(seed)
         self._writers: set[asyncio.StreamWriter] = set()
-        self._server: asyncio.Server | None = None
-        self._port = 0
+        self._server = TcpServer(self._serve)
         #: Share of answers' pieces that are cut off or held up.
         self.fault_rate = 0.0
         self.faults = 0
@@ -40,20 +41,15 @@ class FaultyProxy:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://{self._server.address}"
 
     async def listen(self) -> None:
         """Take connections, always on the same port."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
+        await self._server.listen()
 
     async def refuse(self) -> None:
         """Take no more connections, and end those there are."""
-        if self._server is not None:
-            self._server.close()
-            self.cut_all()
-            await self._server.wait_closed()
-            self._server = None
+        await self._server.close()
 
     def cut_all(self) -> None:
         """End all connections."""
@@ -66,24 +62,16 @@ class FaultyProxy:
         self._address = (host, int(port))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            their_reader, their_writer = await asyncio.open_connection(*self._address)
-        except OSError:
-            writer.close()
-            return
-        self._writers |= {writer, their_writer}
-        asked: list[bytes] = []
-        pumps = [
-            asyncio.ensure_future(self._pump(reader, their_writer, asked, is_answer=False)),
-            asyncio.ensure_future(self._pump(their_reader, writer, asked, is_answer=True)),
-        ]
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
-        for one in (writer, their_writer):
-            self._writers.discard(one)
-            one.close()
+        async with connected(*self._address) as (their_reader, their_writer):
+            both, asked = {writer, their_writer}, list[bytes]()
+            self._writers |= both
+            try:
+                await _until_one_ends(
+                    self._pump(reader, their_writer, asked, is_answer=False),
+                    self._pump(their_reader, writer, asked, is_answer=True),
+                )
+            finally:
+                self._writers -= both
 
     async def _pump(
         self,
@@ -114,6 +102,16 @@ class FaultyProxy:
                     await asyncio.sleep(self._random.random() * 0.2)
                 writer.write(piece)
                 await writer.drain()
+
+
+async def _until_one_ends(*pumps: Coroutine[None, None, None]) -> None:
+    tasks = [asyncio.ensure_future(pump) for pump in pumps]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager

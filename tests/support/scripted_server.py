@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.tcp_server import tcp_server
+
 
 @dataclass(frozen=True)
 class Say:
@@ -84,7 +86,7 @@ class ScriptedServer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.add(writer)
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        try:
             while True:
                 await self._read(reader)
                 step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
@@ -107,8 +109,8 @@ class ScriptedServer:
                     continue
                 writer.write(step.encode())
                 await writer.drain()
-        self._writers.discard(writer)
-        writer.close()
+        finally:
+            self._writers.discard(writer)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -135,12 +137,6 @@ async def scripted(
 ) -> AsyncIterator[ScriptedServer]:
     """A server that follows the script; with a context it speaks TLS."""
     one = ScriptedServer(*script)
-    server = await asyncio.start_server(one.serve, "127.0.0.1", 0, ssl=context)
-    scheme = "http" if context is None else "https"
-    one.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
+    async with tcp_server(one.serve, context=context) as server:
+        one.url = f"{'http' if context is None else 'https'}://{server.address}"
         yield one
-    finally:
-        server.close()
-        one.close()
-        await server.wait_closed()

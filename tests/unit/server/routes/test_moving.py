@@ -12,6 +12,7 @@ from queenmq.errors import InvalidRequest, QueenError
 from queenmq.server.routes.admin.moving import _url_of
 from queenmq.storage.connection.hosts import Host, parse_url
 from queenmq.storage.moving import mover
+from tests.support.tcp_server import tcp_server
 
 
 def _target(host: str, port: str | int = "5432", password: str = "p") -> wire.MigrationTarget:
@@ -74,11 +75,8 @@ async def test_the_brokers_own_password_goes_to_no_other_server(
         await reader.readexactly(length - 4)
         writer.write(b"R" + struct.pack("!ii", 8, 3))
         sent.extend(await reader.read(1_000))
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    async with tcp_server(serve) as server:
         with pytest.raises(QueenError):
-            await mover.look_at(_url_of(_target("127.0.0.1", port, password="")))
+            await mover.look_at(_url_of(_target("127.0.0.1", server.port, password="")))
     assert sent.startswith(b"p") and b"the-brokers-own" not in sent
