@@ -14,15 +14,20 @@ from queenmq import errors
 from queenmq.client import errors as client_errors
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("asyncpg", "httptools", "pyspark", "starlette", "uvicorn")
+HEAVY = {"asyncpg", "httptools", "pyspark", "starlette", "uvicorn"}
 
 
-def test_importing_the_package_pulls_in_no_driver_web_stack_or_spark() -> None:
-    script = f"import queenmq, sys; print(*sorted(set(sys.modules) & set({HEAVY!r})))"
+def modules_after(statements: str) -> set[str]:
+    """Return the modules that a new Python has loaded after these statements."""
+    script = f"import sys; {statements}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stdout.split() == []
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_pulls_in_no_driver_web_stack_or_spark() -> None:
+    assert not modules_after("import queenmq") & HEAVY
 
 
 def test_version_is_the_one_in_pyproject() -> None:
@@ -32,15 +37,17 @@ def test_version_is_the_one_in_pyproject() -> None:
 
 
 def test_the_client_needs_neither_the_broker_nor_its_libraries() -> None:
-    script = "import queenmq, sys; queenmq.SyncQueen; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
-    loaded = set(done.stdout.split())
+    loaded = modules_after("import queenmq; queenmq.SyncQueen")
     assert "httptools" in loaded
     assert not loaded & {"asyncpg", "pyspark", "starlette", "uvicorn", "httpx", "pytest"}
     ours = {name.split(".")[1] for name in loaded if name.startswith("queenmq.")}
     assert ours == {"client", "clock", "errors", "ids", "version", "wire"}
+
+
+def test_a_broker_loads_no_cryptography_before_it_is_told_to_check_tokens() -> None:
+    loaded = modules_after("import queenmq.server.app")
+    assert "queenmq.server.auth.gate" in loaded
+    assert not loaded & {"cryptography", "jwt"}
 
 
 def test_public_names_are_these() -> None:

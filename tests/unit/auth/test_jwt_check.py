@@ -13,15 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from queenmq.auth.jwt_check import (
-    JwtRules,
-    Key,
-    UnknownKey,
-    public_key,
-    read_key_set,
-    secret_key,
-    verify,
-)
+from queenmq.auth.jwt_check import public_key, read_key_set, verify
+from queenmq.auth.jwt_rules import JwtRules, Key, UnknownKey, secret_key
 from queenmq.errors import SettingsError, Unauthenticated
 
 NOW = 1_000_000

@@ -8,6 +8,7 @@ the database which of the remembered ones are still valid.
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +17,7 @@ from queenmq.auth.claims import ClaimNames, read_claims
 from queenmq.auth.decision import REQUIRED
 from queenmq.auth.forwarding import ForwardRules, is_secure, read_user
 from queenmq.auth.identity import ANONYMOUS, VISITOR, Identity, Kind, stranger
-from queenmq.auth.jwt_check import JwtRules, UnknownKey, verify
+from queenmq.auth.jwt_rules import JwtRules, UnknownKey
 from queenmq.auth.rights import RIGHTS
 from queenmq.auth.tokens import StoredToken, csrf_of, hash_token, kind_of, read_stored
 from queenmq.clock import now_ms, unix_ms
@@ -85,6 +86,9 @@ class Gate:
         self._unknown: dict[bytes, float] = {}
         self._noted: dict[str, float] = {}
         self._look_ups = asyncio.Semaphore(_LOOK_UPS_MAX)
+        if is_on:
+            # Loaded now, so that no request waits for it.
+            importlib.import_module("queenmq.auth.jwt_check")
 
     def is_https(self, head: Head, address: str) -> bool:
         """Return whether the client uses https: with this broker, or with a trusted proxy."""
@@ -154,6 +158,8 @@ class Gate:
             raise Unauthenticated(_UNKNOWN_TOKEN)
         if kind is not None:
             return await self._find(token)
+        from queenmq.auth.jwt_check import verify
+
         await self._keys.renew_if_old()
         now_s = unix_ms() / 1000
         try:

@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
-from queenmq.auth.jwt_check import Key, read_key_set
+from queenmq.auth.jwt_rules import Key
 from queenmq.clock import now_ms
 
 logger = logging.getLogger(__name__)
@@ -65,6 +65,8 @@ class KeySource:
             if self._fetched_ms >= asked_ms:
                 # Another request has fetched it meanwhile.
                 return
+            from queenmq.auth.jwt_check import read_key_set
+
             assert self._url is not None
             loop = asyncio.get_running_loop()
             try:

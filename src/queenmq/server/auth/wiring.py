@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from queenmq.auth.claims import ClaimNames
 from queenmq.auth.forwarding import ForwardRules, parse_networks
 from queenmq.auth.identity import Role
-from queenmq.auth.jwt_check import ALGORITHMS, JwtRules, Key, public_key, secret_key
+from queenmq.auth.jwt_rules import ALGORITHMS, JwtRules, Key, secret_key
 from queenmq.auth.targets import parse_targets
 from queenmq.errors import SettingsError
 from queenmq.server.auth.auditor import Auditor
@@ -107,6 +107,8 @@ def make_keys(settings: Settings) -> KeySource:
     if secret is not None:
         fixed.append(secret_key(secret))
     if settings.jwt_public_key is not None:
+        from queenmq.auth.jwt_check import public_key
+
         fixed.append(public_key(_pem(settings.jwt_public_key)))
     if wanted != "auto":
         fixed = [key for key in fixed if key.algorithm == wanted]
