@@ -147,11 +147,14 @@ def _highest(files: Iterable[Path]) -> int:
 
 
 async def _produce(world: World, own: list[str], over: asyncio.Event, pushed: Counter[str]) -> None:
-    """Push 0, 1, 2 ... to some partitions, each until it is answered: a repeat adds nothing."""
-    pace_s = PARTITIONS / RATE
+    """Push 0, 1, 2 ... to some partitions, each until it is answered: a repeat adds nothing.
+
+    A producer makes up for the time that a kill has cost it, so that the rate holds on average.
+    """
+    pace_s, due = PARTITIONS / RATE, time.monotonic()
     async with httpx.AsyncClient(timeout=SOON_S, verify=False) as http:
         while not over.is_set():
-            began = time.monotonic()
+            due += pace_s
             for at in range(0, len(own), _ITEMS):
                 names = own[at : at + _ITEMS]
                 items = [
@@ -165,7 +168,7 @@ async def _produce(world: World, own: list[str], over: asyncio.Event, pushed: Co
                 ]
                 await _push(http, world, items)
                 pushed.update(names)
-            await asyncio.sleep(max(0.0, pace_s - (time.monotonic() - began)))
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
 async def _push(http: httpx.AsyncClient, world: World, items: list[dict[str, object]]) -> None:
