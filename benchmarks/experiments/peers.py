@@ -94,7 +94,9 @@ async def _timed(peer: Peer, kinds: dict[str, Worker]) -> Timed:
 
     async def work(kind: str, lane: int) -> None:
         while time.perf_counter() < end:
-            counts[kind] += await kinds[kind](lane)
+            # In two steps: `+=` with the await would add to a count from before the wait.
+            done = await kinds[kind](lane)
+            counts[kind] += done
 
     cpu_before, began = cpu_s_of(peer.server_pid), time.perf_counter()
     await asyncio.gather(*(work(kind, lane) for kind in kinds for lane in range(_LANES)))
