@@ -34,8 +34,8 @@ run: $(SERVER_READY) ## start a broker: make run ARGS='--port 6632'
 	@$(BIN)/queen serve $(ARGS)
 
 test: lint types dashboard ## run lint, types, import contracts and the tests: make test ARGS='-k pop'
-	@echo "test: running pytest, three files at a time; the longest tests of Spark are left to make jobs"
-	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m 'not jobs' $(ARGS)
+	@echo "test: running pytest, four files at a time; the longest tests of Spark are left to make jobs"
+	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile -m 'not jobs' $(ARGS)
 
 jobs: $(DEV_READY) ## run all tests of Spark, some ten minutes of them: make jobs ARGS='-k audit'
 	@echo "jobs: running all tests of Spark"
