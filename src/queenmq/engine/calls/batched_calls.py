@@ -13,6 +13,7 @@ from typing import Any, Generic
 from queenmq.clock import now_ms
 from queenmq.engine.calls.batcher import Batcher
 from queenmq.engine.calls.dispatcher import Dispatcher
+from queenmq.engine.calls.gathering import Gathering
 from queenmq.engine.calls.in_flight import EndedCall
 from queenmq.engine.calls.lock_queues import L, LockQueues, watch_open
 from queenmq.engine.calls.meter import CallMeter
@@ -35,6 +36,7 @@ class BatchedCalls(Generic[L]):
     `find_busy` returns those of the keys whose row another transaction holds. `run_held` and
     `find_held` are their counterparts for lock queues, for held rows that need not be waited for.
     With a `pace`, the number of calls in flight follows it; `calls_max` is for lock queues then.
+    Small calls then gather more requests, and `row_share` says how much a row counts for that.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class BatchedCalls(Generic[L]):
         find_held: Callable[[Sequence[Any]], Awaitable[set[Any]]] | None = None,
         wait_ms: int,
         pace: CallPace | None = None,
+        row_share: float = 0.0,
         registry: Registry | None = None,
     ) -> None:
         self._pace = pace
@@ -66,7 +69,11 @@ class BatchedCalls(Generic[L]):
             rows_max=rows_max,
         )
         self._dispatcher: Dispatcher[L] = Dispatcher(
-            name, Batcher(calls_max=calls_max, weight_max=rows_max), self._run, fail_all
+            name,
+            Batcher(calls_max=calls_max, weight_max=rows_max),
+            self._run,
+            fail_all,
+            gathering=None if pace is None else Gathering(pace, row_share=row_share),
         )
 
     @property

@@ -8,6 +8,7 @@ order.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
@@ -58,6 +59,15 @@ class Batcher(Generic[E]):
         """Return how many requests wait or are in calls."""
         return len(self._waiting) + self._taken_count
 
+    @property
+    def can_call(self) -> bool:
+        """Return whether requests wait and a slot is free. They may still have to wait for keys."""
+        return bool(self._waiting) and len(self._taken) < self.calls_max
+
+    def weigh(self, *, requests_max: int) -> int:
+        """Return the weight of waiting requests, of so many at most."""
+        return sum([entry.weight for entry in itertools.islice(self._waiting, requests_max)])
+
     def add(self, entry: E) -> None:
         """Note that a request has arrived."""
         self._waiting.append(entry)
@@ -87,7 +97,7 @@ class Batcher(Generic[E]):
         A request whose key is in flight also holds back later requests for its keys.
         A request above the weight limit goes alone. It is never split.
         """
-        if len(self._taken) >= self.calls_max or not self._waiting:
+        if not self.can_call:
             return []
         batch: list[E] = []
         held_back: list[E] = []

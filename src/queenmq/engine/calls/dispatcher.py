@@ -7,14 +7,19 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic
 
+from queenmq.clock import now_ms
 from queenmq.engine.calls.batcher import Batcher, E
+from queenmq.engine.calls.gathering import ENOUGH, Gathering
 from queenmq.errors import QueenError, found_defect
 
 logger = logging.getLogger(__name__)
 
 
 class Dispatcher(Generic[E]):
-    """One kind of call. `run` answers every entry of its batch and raises nothing."""
+    """One kind of call. `run` answers every entry of its batch and raises nothing.
+
+    With `gathering`, small calls are held back while another one is under way.
+    """
 
     def __init__(
         self,
@@ -22,6 +27,8 @@ class Dispatcher(Generic[E]):
         batcher: Batcher[E],
         run: Callable[[list[E]], Awaitable[None]],
         fail: Callable[[list[E], QueenError], None],
+        *,
+        gathering: Gathering | None = None,
     ) -> None:
         self._name = name
         self._batcher = batcher
@@ -29,6 +36,8 @@ class Dispatcher(Generic[E]):
         self._fail = fail
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_pumping = False
+        self._gathering = gathering
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def depth(self) -> int:
@@ -75,10 +84,31 @@ class Dispatcher(Generic[E]):
 
     def _pump(self) -> None:
         self._is_pumping = False
-        while batch := self._batcher.take():
+        while not self._is_held() and (batch := self._batcher.take()):
             task = asyncio.create_task(self._call(batch), name=f"{self._name}-call")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _is_held(self) -> bool:
+        """Return whether the next call gathers more requests first. A timer bounds that."""
+        batcher = self._batcher
+        if self._gathering is None or not batcher.can_call:
+            return False
+        now = now_ms()
+        until_ms = self._gathering.hold_until(
+            now,
+            calls=batcher.calls,
+            requests=len(batcher),
+            rows=batcher.weigh(requests_max=ENOUGH),
+        )
+        if until_ms is not None and self._timer is None:
+            delay_s = (until_ms - now) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._end_hold)
+        return until_ms is not None
+
+    def _end_hold(self) -> None:
+        self._timer = None
+        self._pump()
 
     async def _call(self, batch: list[E]) -> None:
         try:

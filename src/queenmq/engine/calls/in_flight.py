@@ -18,7 +18,7 @@ _CORES = 3
 _ENOUGH = 0.95
 #: A database next to the broker answers within this time, most of which is its disk. There, more
 #: calls divide the same work into smaller parts: with 16 clients a push cost a tenth more CPU.
-_NEAR_MS = 1.5
+NEAR_MS = 1.5
 #: How much the newest call counts in the averages.
 _NEWEST = 0.1
 
@@ -47,7 +47,7 @@ class EndedCall(NamedTuple):
 
 def decide_in_flight(load: CallLoad, *, least: int, most: int) -> int:
     """Return the smallest number of calls that is nearly as fast as the best one."""
-    if load.wait_ms <= _NEAR_MS:
+    if load.wait_ms <= NEAR_MS:
         return least
     # More calls than requests gain nothing.
     most = max(least, min(most, math.ceil(load.outstanding)))

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from queenmq.clock import now_ms
-from queenmq.engine.calls.in_flight import EndedCall, InFlight
+from queenmq.engine.calls.in_flight import NEAR_MS, EndedCall, InFlight
 from queenmq.errors import QueenError
 
 logger = logging.getLogger(__name__)
@@ -99,6 +99,14 @@ class CallPace:
     def most(self) -> int:
         """Return the upper bound of that number."""
         return self._in_flight.most
+
+    @property
+    def is_near(self) -> bool:
+        """Return whether calls take less time than it takes to gather for a fuller one.
+
+        A number that an operator has set is taken at its word.
+        """
+        return self._in_flight.is_adaptive and self._round_trips.shortest_ms <= NEAR_MS
 
     def note(self, call: EndedCall, *, outstanding: int) -> None:
         """Learn from a call that has ended. `outstanding` counts all requests, its own included."""

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.ack.leases import LeaseService
+from queenmq.engine.calls.gathering import Gathering
 from queenmq.engine.calls.in_flight import EndedCall
 from queenmq.engine.calls.pace import CallPace
 from queenmq.engine.outcomes import PopOutcome
@@ -29,6 +30,10 @@ from queenmq.ids import new_lease_id
 
 logger = logging.getLogger(__name__)
 
+#: The work for a message, as a share of the work for its pop.
+_ROW_SHARE = 0.1
+#: How much the newest call counts in the average.
+_NEWEST = 0.1
 _NO_LEASE = UUID(int=0)
 #: After a failed call, its pops wait this long for the release of possible leases.
 _RELEASE_S = 1.0
@@ -61,6 +66,9 @@ class PopCalls:
         self._slots = slots
         #: Numbers of slots without a call; the lowest is taken first.
         self._free_slots = list(range(pace.most if pace else slots))[::-1]
+        self._gathering = None if pace is None else Gathering(pace, row_share=_ROW_SHARE)
+        #: Messages that a pop of the last calls got.
+        self._rows_each = 1.0
         self._busy_count = 0
         self._flying = 0
         self._reads = asyncio.Semaphore(slots)
@@ -70,6 +78,17 @@ class PopCalls:
     def free_slots(self) -> int:
         """Return how many calls can start now."""
         return max(0, (self._pace.limit if self._pace else self._slots) - self._busy_count)
+
+    def hold_until(self, now: float) -> float | None:
+        """Return until when the next call gathers more pops, or None if it leaves now."""
+        if self._gathering is None or not self.free_slots:
+            return None
+        ready = self._board.ready_count
+        if not ready:
+            return None
+        return self._gathering.hold_until(
+            now, calls=self._busy_count, requests=ready, rows=ready * self._rows_each
+        )
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run in the background, until drained."""
@@ -104,7 +123,9 @@ class PopCalls:
         self._metrics.note_call(
             len(assignments), slot=slot, took_ms=now - started, is_broken=error is not None
         )
-        self._metrics.note_rows(sum(grant.message_count or 0 for grant in grants))
+        rows = sum(grant.message_count or 0 for grant in grants)
+        self._metrics.note_rows(rows)
+        self._rows_each += _NEWEST * (rows / len(assignments) - self._rows_each)
         self._free_slots.append(slot)
         self._note_end(len(assignments), len(candidates), now - started)
         if error is None:

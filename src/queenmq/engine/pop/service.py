@@ -102,6 +102,8 @@ class PopService:
         self._is_turning = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0.0
+        #: Ends the wait for a fuller call.
+        self._hold: asyncio.TimerHandle | None = None
 
     @property
     def depth(self) -> int:
@@ -151,8 +153,9 @@ class PopService:
     async def drain(self) -> None:
         """Answer all waiters without messages and wait for the calls in flight."""
         self._carry_out(self._board.closed(now_ms()))
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._hold):
+            if timer is not None:
+                timer.cancel()
         await self._calls.drain()
 
     def pause(self, is_paused: bool) -> None:
@@ -203,7 +206,18 @@ class PopService:
 
     def _turn(self) -> None:
         self._is_turning = False
-        self._carry_out(self._board.turn(now_ms(), free_slots=self._calls.free_slots))
+        now = now_ms()
+        held_until = self._calls.hold_until(now)
+        # Look-ups and answers need no slot.
+        free_slots = self._calls.free_slots if held_until is None else 0
+        self._carry_out(self._board.turn(now, free_slots=free_slots))
+        if held_until is not None and self._hold is None:
+            delay_s = (held_until - now) / 1000
+            self._hold = asyncio.get_running_loop().call_later(delay_s, self._end_hold)
+
+    def _end_hold(self) -> None:
+        self._hold = None
+        self._turn()
 
     def _carry_out(self, actions: Iterable[Action]) -> None:
         for action in actions:

@@ -56,6 +56,8 @@ from queenmq.metrics.registry import Registry
 _ATTEMPTS_MAX = 5
 #: No bound, because accepted pushes have no other place to go.
 _NO_BOUND = 2**31 - 1
+#: The work for a message, as a share of the work for its request.
+_ROW_SHARE = 0.3
 _DUPLICATE = ItemOutcome.DUPLICATE
 
 
@@ -111,6 +113,7 @@ class PushService:
             find_held=self._find_held,
             wait_ms=limits.wait_ms,
             pace=pace,
+            row_share=_ROW_SHARE,
             registry=registry,
         )
         #: Requests that wait for a look-up or for the disk.
