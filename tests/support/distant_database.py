@@ -1,6 +1,6 @@
 """A model of clients, a broker and a database some way off, in simulated time.
 
-The broker's part is the real Batcher and the real InFlight. Processors are shared as an operating
+The broker's part is the real Batcher, InFlight and Gathering. Processors are shared as an operating
 system shares them: all that is runnable goes on at the same speed.
 """
 
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from queenmq.engine.calls.batcher import Batcher
-from queenmq.engine.calls.in_flight import EndedCall, InFlight
+from queenmq.engine.calls.gathering import ENOUGH, Gathering
+from queenmq.engine.calls.in_flight import NEAR_MS, EndedCall, InFlight
 
 Step = Callable[[], None]
 
@@ -28,6 +29,8 @@ class World:
     start_ms: float = 0.4
     request_ms: float = 0.2
     broker_ms: float = 0.1
+    #: The broker's own work for a call.
+    broker_call_ms: float = 0.02
     #: One program sends for all clients, as wrk does.
     client_ms: float = 0.02
     cores: int = 2
@@ -51,15 +54,24 @@ class _Job:
 
 
 class Simulation:
-    """Closed-loop clients: each sends its next request when the one before is answered."""
+    """Closed-loop clients: each sends its next request when the one before is answered.
 
-    def __init__(self, world: World, in_flight: InFlight, *, seed: int) -> None:
+    As in a broker, calls gather unless their number is fixed or the database is far away.
+    """
+
+    def __init__(
+        self, world: World, in_flight: InFlight, *, seed: int, gathers: bool = True
+    ) -> None:
         self._world = world
         self._random = random.Random(seed)
         self._in_flight = in_flight
         self._batcher: Batcher[_Request] = Batcher(
             calls_max=in_flight.limit, weight_max=world.rows_max
         )
+        wait_ms = world.round_trip_ms + world.commit_ms
+        self._is_near = gathers and in_flight.is_adaptive and wait_ms <= NEAR_MS
+        self._gathering = Gathering(lambda: self._is_near, row_share=0.3)
+        self._held_until = 0.0
         self._now = 0.0
         self._timers: list[tuple[float, int, Step]] = []
         self._numbers = count()
@@ -113,10 +125,25 @@ class Simulation:
         for step in steps:
             step()
         self._batcher.calls_max = self._in_flight.limit
-        while batch := self._batcher.take():
+        while not self._is_held() and (batch := self._batcher.take()):
             self._leave(batch, self._now)
         if self._inbox and self._broker is None:
             self._begin_turn()
+
+    def _is_held(self) -> bool:
+        batcher = self._batcher
+        if not batcher.can_call:
+            return False
+        until_ms = self._gathering.hold_until(
+            self._now,
+            under_way=batcher.outstanding - len(batcher),
+            requests=len(batcher),
+            rows=batcher.weigh(requests_max=ENOUGH),
+        )
+        if until_ms is not None and until_ms != self._held_until:
+            self._held_until = until_ms
+            self._at(until_ms, lambda: self._tell_broker(0.0, lambda: None))
+        return until_ms is not None
 
     def _leave(self, batch: list[_Request], left_at: float) -> None:
         world = self._world
@@ -126,7 +153,7 @@ class Simulation:
         arrived_at = self._now + world.round_trip_ms
         committed = lambda: self._at(  # noqa: E731
             self._now + world.commit_ms * self._jitter(),
-            lambda: self._tell_broker(0.02, lambda: self._end_call(batch, left_at)),
+            lambda: self._tell_broker(world.broker_call_ms, lambda: self._end_call(batch, left_at)),
         )
         self._at(arrived_at, lambda: self._jobs.append(_Job(work_ms, committed)))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from queenmq.engine.ack.entry import AckEntry, CompletedCall, split_completed
 from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
+from queenmq.engine.calls.gathering import Gathering
 from queenmq.engine.calls.pace import CallPace
 from queenmq.engine.news import News
 from queenmq.engine.ports import MessageStore
@@ -44,6 +45,9 @@ class AckService:
             lock_timeout_ms=lock_timeout_ms,
             wait_ms=wait_ms,
             pace=pace,
+            gathering=(
+                None if pace is None else Gathering(pace.is_near, row_share=0.0, alternates=True)
+            ),
             registry=registry,
         )
 

@@ -36,7 +36,7 @@ class BatchedCalls(Generic[L]):
     `find_busy` returns those of the keys whose row another transaction holds. `run_held` and
     `find_held` are their counterparts for lock queues, for held rows that need not be waited for.
     With a `pace`, the number of calls in flight follows it; `calls_max` is for lock queues then.
-    Small calls then gather more requests, and `row_share` says how much a row counts for that.
+    With a `gathering`, small calls wait for more requests.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class BatchedCalls(Generic[L]):
         find_held: Callable[[Sequence[Any]], Awaitable[set[Any]]] | None = None,
         wait_ms: int,
         pace: CallPace | None = None,
-        row_share: float = 0.0,
+        gathering: Gathering | None = None,
         registry: Registry | None = None,
     ) -> None:
         self._pace = pace
@@ -73,7 +73,7 @@ class BatchedCalls(Generic[L]):
             Batcher(calls_max=calls_max, weight_max=rows_max),
             self._run,
             fail_all,
-            gathering=None if pace is None else Gathering(pace, row_share=row_share),
+            gathering=gathering,
         )
 
     @property

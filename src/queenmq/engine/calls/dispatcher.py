@@ -97,7 +97,7 @@ class Dispatcher(Generic[E]):
         now = now_ms()
         until_ms = self._gathering.hold_until(
             now,
-            calls=batcher.calls,
+            under_way=batcher.outstanding - len(batcher),
             requests=len(batcher),
             rows=batcher.weigh(requests_max=ENOUGH),
         )

@@ -100,7 +100,6 @@ class CallPace:
         """Return the upper bound of that number."""
         return self._in_flight.most
 
-    @property
     def is_near(self) -> bool:
         """Return whether calls take less time than it takes to gather for a fuller one.
 

@@ -66,7 +66,9 @@ class PopCalls:
         self._slots = slots
         #: Numbers of slots without a call; the lowest is taken first.
         self._free_slots = list(range(pace.most if pace else slots))[::-1]
-        self._gathering = None if pace is None else Gathering(pace, row_share=_ROW_SHARE)
+        self._gathering = (
+            None if pace is None else Gathering(pace.is_near, row_share=_ROW_SHARE, alternates=True)
+        )
         #: Messages that a pop of the last calls got.
         self._rows_each = 1.0
         self._busy_count = 0
@@ -87,7 +89,7 @@ class PopCalls:
         if not ready:
             return None
         return self._gathering.hold_until(
-            now, calls=self._busy_count, requests=ready, rows=ready * self._rows_each
+            now, under_way=self._flying, requests=ready, rows=ready * self._rows_each
         )
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
+from queenmq.engine.calls.gathering import Gathering
 from queenmq.engine.calls.pace import CallPace
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.news import News
@@ -113,7 +114,7 @@ class PushService:
             find_held=self._find_held,
             wait_ms=limits.wait_ms,
             pace=pace,
-            row_share=_ROW_SHARE,
+            gathering=None if pace is None else Gathering(pace.is_near, row_share=_ROW_SHARE),
             registry=registry,
         )
         #: Requests that wait for a look-up or for the disk.
