@@ -27,7 +27,7 @@ _BEFORE = "QUEEN_BENCH_BEFORE"
 _CLIENTS = 16
 _PAYLOAD = {"customer": 4711, "total": 19.9, "lines": ["a", "b", "c"], "note": "x" * 60}
 #: Messages of a round by those of a request.
-_MESSAGES = {1: 1_600, 10: 8_000, 100: 32_000}
+_MESSAGES = {1: 6_400, 10: 32_000, 100: 64_000}
 #: The most that CPU per message may be of what it was.
 _TARGETS = {
     ("push", 1): 0.65, ("push", 10): 0.65, ("push", 100): 0.5,
