@@ -43,6 +43,12 @@ def test_requests_leave_when_they_are_as_many_as_are_under_way() -> None:
     assert make(alternates=True).hold_until(0, under_way=5, requests=5, rows=5) is not None
 
 
+def test_pops_and_acks_of_many_clients_leave_at_once() -> None:
+    gathering = make(alternates=True)
+    assert gathering.hold_until(0, under_way=ENOUGH - 1, requests=1, rows=1) is not None
+    assert gathering.hold_until(0, under_way=ENOUGH, requests=1, rows=1) is None
+
+
 def test_a_call_that_does_not_end_holds_up_others_only_briefly() -> None:
     gathering = make()
     until = gathering.hold_until(100, under_way=5, requests=1, rows=1)

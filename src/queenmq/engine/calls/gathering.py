@@ -47,8 +47,12 @@ class Gathering:
         """
         if self._until_ms is None:
             self._until_ms = now_ms + GATHER_MS
-        is_half = requests >= under_way and not (self._alternates and under_way)
+        if self._alternates:
+            # With a full call under way there are many clients, who fill the next one as well.
+            leaves = not 0 < under_way < ENOUGH
+        else:
+            leaves = requests >= under_way
         is_full = requests + rows * self._row_share >= ENOUGH
-        if is_half or is_full or now_ms >= self._until_ms or not self._is_near():
+        if leaves or is_full or now_ms >= self._until_ms or not self._is_near():
             self._until_ms = None
         return self._until_ms

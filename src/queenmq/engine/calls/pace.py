@@ -101,9 +101,9 @@ class CallPace:
         return self._in_flight.most
 
     def is_near(self) -> bool:
-        """Return whether calls take less time than it takes to gather for a fuller one.
+        """Return whether the database is so near that small calls should gather.
 
-        A number that an operator has set is taken at its word.
+        False for a number that an operator has set: its calls leave at once.
         """
         return self._in_flight.is_adaptive and self._round_trips.shortest_ms <= NEAR_MS
 
