@@ -139,6 +139,10 @@ class Twin:
                 place, group, row["lease_id"], row["end_seq"],
             )  # fmt: skip
             return row["request"], "again", None, None, [], None
+        await self._database.fetch(
+            "SELECT queen.cut_lease($1, $2, $3, $4, $5)",
+            place, group, row["lease_id"], row["after_seq"], row["end_seq"],
+        )  # fmt: skip
         return (
             row["request"], "granted", row["lease_id"], row["has_more"], names, row["attempts"],
         )  # fmt: skip

@@ -138,7 +138,9 @@ async def push_all(session: asyncpg.Connection, partition_id: UUID, *payloads: A
     return await push(session, *(Item(partition_id, payload) for payload in payloads))
 
 
-async def pop(session: asyncpg.Connection, *wants: Want) -> list[Popped]:
+async def pop(
+    session: asyncpg.Connection, *wants: Want, apart_count: int | None = None
+) -> list[Popped]:
     """One pop call for many requests; one element per candidate that was answered."""
     columns: list[list[Any]] = [[], [], [], [], [], []]
     for number, want in enumerate(wants, 1):
@@ -148,7 +150,7 @@ async def pop(session: asyncpg.Connection, *wants: Want) -> list[Popped]:
             for column, value in zip(columns, row, strict=True):
                 column.append(value)
     rows = await session.fetch(
-        "SELECT * FROM queen.pop_messages_batch($1, $2, $3, $4, $5, $6)", *columns
+        "SELECT * FROM queen.pop_messages_batch($1, $2, $3, $4, $5, $6, $7)", *columns, apart_count
     )
     return [
         Popped(

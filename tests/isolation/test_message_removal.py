@@ -184,6 +184,25 @@ async def test_lease_over_nothing_else_ends_at_once(database: asyncpg.Connection
     assert await _drain(database, place) == [3, 4]
 
 
+@pytest.mark.parametrize("apart", [None, 1])
+@pytest.mark.parametrize("gone", [{3}, {2, 3}, {1, 3}, {2}, {3, 4}])
+async def test_lease_taken_over_a_gap_ends_with_the_ack_of_what_was_delivered(
+    database: asyncpg.Connection, gone: set[int], apart: int | None
+) -> None:
+    _, place = await _place(database, 5)
+    for n in gone:
+        await _delete(database, place, f"t{n}")
+    (taken,) = await pop(database, Want([place], batch=3), apart_count=apart)
+    first = min({1, 2, 3} - gone)
+    delivered = [n for n in range(first, first + 3) if n not in gone]
+    assert taken.data == (delivered if apart is None else [])
+    acks = [Ack(place, f"t{n}", taken.lease_id) for n in delivered]
+    *_, last = await ack(database, *acks)
+    assert last["lease_released"]
+    rest = [n for n in range(delivered[-1] + 1, 6) if n not in gone]
+    assert await _drain(database, place) == rest
+
+
 async def test_message_in_the_middle_of_a_lease_leaves_the_others_to_it(
     database: asyncpg.Connection,
 ) -> None:
@@ -562,7 +581,7 @@ async def test_messages_are_removed_beside_consumers_and_producers_and_no_other_
 
     consumers = [asyncio.create_task(consume(await connect())) for _ in range(2)]
     _, gone = await asyncio.gather(produce(await connect()), remove(await connect()))
-    got += await _until_empty(database, place)
+    await _until_empty(database, place, got)
     is_over = True
     await asyncio.gather(*consumers)
     assert set(range(100)) - gone <= set(got)
@@ -572,12 +591,10 @@ async def test_messages_are_removed_beside_consumers_and_producers_and_no_other_
     assert (await _counts(database, place))[1:3] == (0, 0)
 
 
-async def _until_empty(session: asyncpg.Connection, place: UUID) -> list[Any]:
+async def _until_empty(session: asyncpg.Connection, place: UUID, got: list[Any]) -> None:
     """Take part in consuming until all has passed."""
-    found: list[Any] = []
     while (await _counts(session, place))[1:3] != (0, 0):
         for row in await pop(session, Want([place], batch=3)):
             if row.lease_id is not None:
-                found += row.data
+                got += row.data
                 await ack(session, *acks_of(row))
-    return found

@@ -1,4 +1,5 @@
--- Pop for many requests in one call: lease, fetch, and give back what turned out to be empty.
+-- Pop for many requests in one call: lease, fetch, and give back what turned out to be empty. A lease ends with the
+-- last message that is there (cut_lease).
 --
 -- Arguments and candidate order: see pop_sm_lease. p_apart_count: a lease over more messages than this is
 -- granted without reading them, so that one large batch does not hold up the other requests of the call.
@@ -8,7 +9,8 @@
 -- due_ms is the time until the candidate may become deliverable; where it is granted or leased, the Unix time in
 -- milliseconds at which its lease ends, NULL for one without.
 -- Candidates that need no more than the simplest rule go through lease_plain, all others through pop_sm_lease.
--- Tables and locks: those of lease_plain, pop_sm_lease, settle_poison and pop_sm_release, in that order.
+-- Tables and locks: those of lease_plain, pop_sm_lease, settle_poison, cut_lease and pop_sm_release, in that
+-- order.
 CREATE OR REPLACE FUNCTION queen.pop_messages_batch(
     p_requests integer[],
     p_partition_ids uuid[],
@@ -97,6 +99,9 @@ BEGIN
     IF cardinality(v_reads) < cardinality(v_plain) + cardinality(v_grants) THEN
         PERFORM queen.settle_poison(g.partition_id, g.consumer_group)
         FROM unnest(v_grants) g WHERE g.outcome = 'poison';
+        PERFORM queen.cut_lease(g.partition_id, g.consumer_group, g.lease_id, g.after_seq, g.end_seq)
+        FROM unnest(v_grants) g
+        WHERE g.outcome = 'granted' AND g.lease_id IS NOT NULL AND g.end_seq - g.after_seq > p_apart_count;
         RETURN QUERY
         SELECT g.request, g.partition_id,
                CASE g.outcome WHEN 'granted' THEN 'leased' WHEN 'poison' THEN 'again' ELSE g.outcome END,
@@ -113,8 +118,10 @@ BEGIN
     IF cardinality(v_reads) > 0 THEN
         RETURN QUERY
         SELECT f.request, f.partition_id,
-               -- A range that holds nothing is given back at once.
-               CASE WHEN f.message_count > 0 THEN 'granted'
+               -- Deleted messages leave gaps, and a range that holds nothing is given back at once.
+               CASE WHEN f.message_count = r.end_seq - r.after_seq THEN 'granted'
+                    WHEN f.message_count > 0
+                        THEN queen.cut_lease(f.partition_id, f.consumer_group, f.lease_id, r.after_seq, r.end_seq)
                     ELSE queen.return_empty(f.partition_id, f.consumer_group, f.lease_id, f.end_seq) END,
                coalesce(f.lease_id::text, ''), f.has_more,
                extract(epoch FROM r.due_at)::double precision * 1000,
