@@ -52,7 +52,7 @@ async def test_two_requests_for_one_pair_in_one_call_have_one_winner(
     rows = await pop(database, Want([place], batch=1), Want([place], batch=1))
     (won,) = _granted(rows)
     assert won.request == 1 and won.data == [1]
-    assert all(row.request == 1 for row in rows)
+    assert {row.request: row.outcome for row in rows} == {1: "granted", 2: "held"}
 
 
 async def test_two_auto_ack_requests_for_one_pair_in_one_call_never_share_a_message(

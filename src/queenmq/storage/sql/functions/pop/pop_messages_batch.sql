@@ -9,8 +9,8 @@
 -- due_ms is the time until the candidate may become deliverable; where it is granted or leased, the Unix time in
 -- milliseconds at which its lease ends, NULL for one without.
 -- Candidates that need no more than the simplest rule go through lease_plain, all others through pop_sm_lease.
--- Tables and locks: those of lease_plain, pop_sm_lease, settle_poison, cut_lease and pop_sm_release, in that
--- order.
+-- Tables and locks: those of lease_plain, create_cursors, pop_sm_lease, settle_poison, cut_lease and pop_sm_release,
+-- in that order.
 CREATE OR REPLACE FUNCTION queen.pop_messages_batch(
     p_requests integer[],
     p_partition_ids uuid[],
@@ -42,51 +42,39 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
+    c_count CONSTANT integer := cardinality(p_requests);
     -- Only with several candidates can a lease cover more or others than the partition inside its id.
-    c_is_single CONSTANT boolean := cardinality(p_requests) = p_requests[cardinality(p_requests)];
+    c_is_single CONSTANT boolean := c_count = p_requests[c_count];
     v_plain queen.pop_grant[] := '{}';
     v_grants queen.pop_grant[] := '{}';
     v_reads queen.pop_grant[];
 BEGIN
     IF c_is_single THEN
-        v_plain := queen.lease_plain(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks,
-                                     p_lease_ids, p_lease_seconds, p_apart_count);
+        LOOP
+            v_plain := v_plain || queen.lease_plain(p_requests, p_partition_ids, p_consumer_groups, p_batches,
+                                                    p_auto_acks, p_lease_ids, p_lease_seconds, p_apart_count);
+            EXIT WHEN cardinality(v_plain) = c_count;
+            IF v_plain <> '{}' THEN
+                SELECT array_agg(u.request), array_agg(u.partition_id), array_agg(u.consumer_group),
+                       array_agg(u.batch), array_agg(u.auto_ack), array_agg(u.lease_id),
+                       array_agg(u.lease_seconds)
+                INTO p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids,
+                     p_lease_seconds
+                FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids,
+                            p_lease_seconds)
+                     AS u (request, partition_id, consumer_group, batch, auto_ack, lease_id, lease_seconds)
+                WHERE u.request <> ALL (ARRAY(SELECT g.request FROM unnest(v_plain) g));
+            END IF;
+            -- A group's first pop of a partition finds no cursor.
+            EXIT WHEN queen.create_cursors(p_partition_ids, p_consumer_groups, false) = 0;
+        END LOOP;
+    ELSE
+        PERFORM queen.create_cursors(p_partition_ids, p_consumer_groups, false);
     END IF;
-    IF cardinality(v_plain) < cardinality(p_requests) THEN
-        IF v_plain <> '{}' THEN
-            SELECT array_agg(u.request), array_agg(u.partition_id), array_agg(u.consumer_group),
-                   array_agg(u.batch), array_agg(u.auto_ack), array_agg(u.lease_id), array_agg(u.lease_seconds)
-            INTO p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids,
-                 p_lease_seconds
-            FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks, p_lease_ids,
-                        p_lease_seconds)
-                 AS u (request, partition_id, consumer_group, batch, auto_ack, lease_id, lease_seconds)
-            WHERE u.request <> ALL (ARRAY(SELECT g.request FROM unnest(v_plain) g));
-        END IF;
+    IF cardinality(v_plain) < c_count THEN
         v_grants := ARRAY(
             SELECT g FROM queen.pop_sm_lease(p_requests, p_partition_ids, p_consumer_groups, p_batches,
                                              p_auto_acks, p_lease_ids, p_lease_seconds) g);
-        -- Only a group's first pop of a partition finds no cursor; all others are spared the search for one.
-        IF cardinality(v_grants) < cardinality(p_requests)
-           AND queen.create_cursors(p_partition_ids, p_consumer_groups, false) > 0 THEN
-            v_grants := v_grants || ARRAY(
-                SELECT g
-                FROM (
-                    SELECT array_agg(u.request ORDER BY u.n) AS requests,
-                           array_agg(u.partition_id ORDER BY u.n) AS partition_ids,
-                           array_agg(u.consumer_group ORDER BY u.n) AS consumer_groups,
-                           array_agg(u.batch ORDER BY u.n) AS batches,
-                           array_agg(u.auto_ack ORDER BY u.n) AS auto_acks,
-                           array_agg(u.lease_id ORDER BY u.n) AS lease_ids,
-                           array_agg(u.lease_seconds ORDER BY u.n) AS lease_seconds
-                    FROM unnest(p_requests, p_partition_ids, p_consumer_groups, p_batches, p_auto_acks,
-                                p_lease_ids, p_lease_seconds) WITH ORDINALITY
-                         AS u (request, partition_id, consumer_group, batch, auto_ack, lease_id, lease_seconds, n)
-                    WHERE u.request <> ALL (ARRAY(SELECT a.request FROM unnest(v_grants) a))
-                ) r
-                CROSS JOIN LATERAL queen.pop_sm_lease(r.requests, r.partition_ids, r.consumer_groups,
-                                                      r.batches, r.auto_acks, r.lease_ids, r.lease_seconds) g);
-        END IF;
     END IF;
     v_reads := v_plain;
     IF v_grants <> '{}' THEN
