@@ -21,6 +21,12 @@ from tests.support.waiting import wait_until_async
 
 StartBroker = Callable[..., BrokerProcess]
 
+#: Whether the creation of a partition waits for a lock.
+_CREATIONS_WAIT = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND query LIKE '%ensure_partitions%' AND wait_event_type = 'Lock'"
+)
+
 
 @asynccontextmanager
 async def _api(start_broker: StartBroker, **environ: str) -> AsyncIterator[Api]:
@@ -79,27 +85,17 @@ async def test_operations_in_all(start_broker: StartBroker, database: asyncpg.Co
 async def test_waiting_pushes(
     start_broker: StartBroker, database: asyncpg.Connection, connect: Connect
 ) -> None:
-    queue = unique()
-    (place,) = await ensure(database, queue)
     holder = await connect()
     async with _api(start_broker, QUEEN_PUSH_WAITING_MAX="1") as api:
         async with holder.transaction():
-            await holder.execute(
-                "SELECT FROM queen.partition_lookup WHERE partition_id = $1 FOR UPDATE", place
-            )
-            first = asyncio.create_task(api.push(queue, "first"))
+            await holder.execute("LOCK TABLE queen.partitions IN SHARE MODE")
+            first = asyncio.create_task(api.push(unique(), "first"))
 
-            async def is_refused() -> dict[str, Any] | None:
-                body = {"items": [{"queue": unique(), "payload": 1}]}
-                response = await api.http.post("/api/v1/push", json=body)
-                found: dict[str, Any] | None = (
-                    response.json() if response.status_code == 429 else None
-                )
-                return found
+            async def is_waiting() -> bool:
+                return bool(await database.fetchval(_CREATIONS_WAIT))
 
-            refused = await wait_until_async(
-                is_refused, timeout_s=SOON_S, what="the first push to wait"
-            )
+            await wait_until_async(is_waiting, timeout_s=SOON_S, what="the first push to wait")
+            refused = await _refused(api, unique())
         assert refused["depth"] == 1
         assert (await first)[0]["status"] == "queued"
         assert (await _counts(api))["push_waiting_max"] == 1
