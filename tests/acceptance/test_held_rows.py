@@ -200,7 +200,7 @@ async def test_poll_that_is_in_a_call_when_the_broker_stops_is_answered(
         await database.execute("LOCK TABLE queen.partition_consumers IN ACCESS EXCLUSIVE MODE")
         poll.send("GET", pop_path(queue, partition=partition, wait=True, timeout=60_000))
         await wait_for_waiters(database)
-        broker.process.terminate()
+        broker.begin_stop()
         await wait_until_async(
             lambda: _is_refused(broker.url), timeout_s=SOON_S, what="the broker to stop listening"
         )

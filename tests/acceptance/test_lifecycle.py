@@ -54,7 +54,7 @@ async def test_stop_answers_parked_polls_and_leaves_no_process(
             place = {"partition": f"p{number}"} if number % 2 else {}
             poll.send("GET", pop_path(queue, **place, wait=True, timeout=600_000))
         await wire.settle()
-        broker.process.terminate()
+        broker.begin_stop()
         answers = await asyncio.gather(*(poll.receive() for poll in polls))
         assert [answer.status for answer in answers] == [204] * 20
         code = await asyncio.to_thread(broker.stop)
@@ -76,7 +76,7 @@ async def test_stop_finishes_the_push_that_is_in_flight(
         item = {"queue": queue, "payload": "second"}
         wire.send("POST", "/api/v1/push", {"items": [item]})
         await other.settle()
-        broker.process.terminate()
+        broker.begin_stop()
         await wait_until_async(
             lambda: _is_refused(broker.url), timeout_s=SOON_S, what="the broker to stop listening"
         )
@@ -99,7 +99,7 @@ async def _is_refused(url: str) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_idle_broker_stops_with_code_0(start_broker: StartBroker, number: signal.Signals) -> None:
     broker = start_broker()
-    broker.process.send_signal(number)
+    broker.begin_stop(number)
     assert broker.stop() == 0
     assert broker.log == []
 

@@ -63,6 +63,7 @@ class BrokerProcess:
 
     def __init__(self, arguments: list[str], *, environ: Mapping[str, str] | None = None) -> None:
         self.log: list[str] = []
+        self._is_asked = False
         self.process = subprocess.Popen(
             [sys.executable, "-m", "queenmq", "serve", "--port", "0", *arguments],
             stdout=subprocess.PIPE,
@@ -86,10 +87,15 @@ class BrokerProcess:
         self.process.send_signal(signal.SIGKILL)
         self._reap()
 
+    def begin_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ask it to end, once: a second signal would kill it in its last moments."""
+        if not self._is_asked and self.process.poll() is None:
+            self.process.send_signal(number)
+        self._is_asked = True
+
     def stop(self) -> int:
         """End it the polite way; its exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+        self.begin_stop()
         return self._reap()
 
     def close(self) -> None:
