@@ -1,7 +1,7 @@
 -- End a new lease with the last message that is there, if those at the end of its range were deleted before.
 --
 -- An ack of that message then ends the lease. Otherwise the partition would wait until the lease expires, because
--- nobody can ack what was never delivered. A range that holds nothing is left alone, as is one without a lease.
+-- a consumer cannot ack a message that it never got. Does nothing to an empty range, or where there is no lease.
 -- Result: the outcome of its candidate, always granted.
 -- A function of its own, so that a pop without gaps does not pay for it.
 -- Tables: partition_consumers (update), messages (read).
