@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from tests.support.waiting import wait_until
+
 Result = TypeVar("Result")
 
 _PUSH = (
@@ -27,6 +29,9 @@ _PUSH_ALL = (
 )
 _ENSURE = "SELECT partition_id FROM queen.ensure_partitions($1, $2, NULL) ORDER BY 1"
 _ANSWER_S = 60
+#: Whether every transaction has ended that began before a point.
+_NOW = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS point"
+_ENDED = "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8 AS is_ended"
 
 
 class Feed:
@@ -38,6 +43,8 @@ class Feed:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._sessions = [self.run(asyncpg.connect(url))]
+        #: Transactions of the test that are open.
+        self.open = 0
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Wait for something on the loop."""
@@ -59,6 +66,22 @@ class Feed:
     ) -> None:
         arguments = (queue, json.dumps(payload), partition, transaction_id, trace_id)
         self.run((session or self._sessions[0]).execute(_PUSH, *arguments))
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until streams may read what was committed so far.
+
+        They read up to the oldest open transaction of the server, which may be one of autovacuum or
+        of a broker in another database. A test that holds a transaction itself is not kept waiting.
+        """
+        if self.open:
+            return
+        point = self.rows(_NOW)[0]["point"]
+        wait_until(
+            lambda: self.rows(_ENDED, point)[0]["is_ended"],
+            timeout_s=_ANSWER_S,
+            what="the end of other transactions on the server",
+        )
 
     def push_all(self, queue: str, partitions: Sequence[str], *, times: int = 1) -> None:
         """Each time one message to each partition, each time in one transaction."""
@@ -67,6 +90,7 @@ class Feed:
         for number in range(times):
             payloads = [json.dumps(number)] * len(ids)
             self.run(self._sessions[0].execute(_PUSH_ALL, ids, order, payloads, [len(ids)]))
+        self.settle()
 
     def push_many(self, queue: str, payloads: Sequence[object], *, partition: str) -> None:
         """All of them in one push: messages of one partition, one transaction and one time."""
@@ -74,6 +98,7 @@ class Feed:
         texts = [json.dumps(payload) for payload in payloads]
         order = [1] * len(texts)
         self.run(self._sessions[0].execute(_PUSH_ALL, ids, order, texts, [len(texts)]))
+        self.settle()
 
     def rows(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
         return self.run(self._sessions[0].fetch(statement, *arguments))
@@ -135,12 +160,18 @@ class Transaction:
         self.session = session
         self._transaction = session.transaction()
         feed.run(self._transaction.start())
+        feed.open += 1
 
     def push(self, queue: str, payload: object = None, *, partition: str = "Default") -> None:
         self._feed.push(queue, payload, partition=partition, session=self.session)
 
     def commit(self) -> None:
-        self._feed.run(self._transaction.commit())
+        self._end(self._transaction.commit())
 
     def rollback(self) -> None:
-        self._feed.run(self._transaction.rollback())
+        self._end(self._transaction.rollback())
+
+    def _end(self, ending: Coroutine[Any, Any, None]) -> None:
+        self._feed.run(ending)
+        self._feed.open -= 1
+        self._feed.settle()
