@@ -37,6 +37,26 @@ async def letters(queen: Queen, queue: str) -> list[tuple[Any, str | None]]:
     return [(one.data, one.error_message) for one in await queen.dead_letters(queue)]
 
 
+@pytest.mark.parametrize("deleted", [0, 1, 4], ids=["first", "middle", "last"])
+async def test_a_batch_that_loses_a_message_while_it_is_handled_is_done_all_the_same(
+    queen: Queen, deleted: int
+) -> None:
+    """The client acks only the last message, which may be the deleted one."""
+    queue, seen = unique(), []
+    await queen.push(queue, list(range(5)))
+
+    async def handle(messages: list[Message[Any]]) -> None:
+        if not seen:
+            await queen.push(queue, 5)
+            gone = messages[deleted]
+            await queen.admin.delete_message(gone.partition_id, gone.transaction_id)
+        seen.extend(message.data for message in messages)
+
+    # The new message is behind the lease, which would last for five minutes.
+    await finished(queen.consume(queue, handle, batch=5, limit=6))
+    assert seen == list(range(6))
+
+
 @pytest.mark.parametrize("concurrency", [1, 8])
 @pytest.mark.parametrize("style", ["single", "each", "batch"])
 async def test_partitions_stay_in_order_and_never_run_twice_at_once(

@@ -85,9 +85,16 @@ async def test_a_server_that_knows_no_keys_gets_named_messages() -> None:
         assert all(item["transactionId"] for item in body["items"])
 
 
-async def test_a_push_that_may_be_stored_under_its_key_is_not_sent_without_it() -> None:
+@pytest.mark.parametrize(
+    "trouble",
+    [Cut(), Say(503, {"error": "x"}), Say(502, b"bad gateway")],
+    ids=["cut", "503", "502"],
+)
+async def test_a_push_that_may_be_stored_under_its_key_is_not_sent_without_it(
+    trouble: Say | Cut,
+) -> None:
     unknown = Say(404, {"error": "No route matches", "code": "no_such_route"})
-    async with scripted(Cut(), unknown) as server:
+    async with scripted(trouble, unknown) as server:
         async with Queen(server.url, **FAST) as queen:
             with pytest.raises(ResourceNotFound) as caught:
                 await queen.push("q", [1, 2])
@@ -396,6 +403,19 @@ async def test_a_refusal_after_a_lost_answer_is_called_uncertain(broker: BrokerP
         with pytest.raises(TransactionFailed) as again:
             await transaction.commit()
         assert not again.value.is_uncertain
+
+
+async def test_a_refusal_after_an_unclear_answer_is_called_uncertain() -> None:
+    refused = Say(
+        200, {"transactionId": "t", "success": False, "results": [], "error": "Duplicate"}
+    )
+    async with (
+        scripted(Say(504, b"too late"), refused) as server,
+        Queen(server.url, **FAST) as queen,
+    ):
+        with pytest.raises(TransactionFailed, match="without a clear answer") as caught:
+            await queen.transaction().push("q", 1).commit()
+    assert caught.value.is_uncertain
 
 
 async def test_a_refusal_is_certain_if_nothing_was_sent_before(broker: BrokerProcess) -> None:

@@ -47,7 +47,7 @@ class RequestFailed(ClientError):
         self.reason = reason
         #: The server's error code; docs/api.md lists them. None if it sent none.
         self.code = code
-        #: Whether an earlier try got no answer. Then the request may have been carried out anyway.
+        #: Whether an earlier try may have been carried out: it got no answer, or a status of 5xx.
         self.is_repeated = False
 
 
@@ -99,12 +99,12 @@ class TransactionFailed(ClientError):
         text = f"the transaction was refused ({reason}); nothing was changed"
         if is_uncertain:
             text = (
-                f"the transaction was refused ({reason}) after its first answer was lost; "
+                f"the transaction was refused ({reason}) after a try without a clear answer; "
                 "it may have been committed, so check before you repeat it"
             )
         super().__init__(text)
         self.reason = reason
-        #: The answer to an earlier attempt was lost, and that attempt may have succeeded.
+        #: An earlier attempt had no answer, or a status of 5xx, and may have succeeded.
         self.is_uncertain = is_uncertain
 
 

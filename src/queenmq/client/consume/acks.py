@@ -103,8 +103,8 @@ class Acker:
         for message, result in zip(messages, await self._ack(messages), strict=True):
             if not result.success:
                 _warn("an ack was refused", error=str(result.error), count=1)
-            elif not result.lease_released and self.progress.is_last(message):
-                await self._complete_all(message.partition_id)
+            if not result.lease_released and self.progress.is_last(message):
+                await self._complete_all(message, is_known=result.success)
 
     async def _ack(self, messages: list[Message[Any]]) -> list[wire.AckResult]:
         ahead = self._ahead if self._ack_client.pops_next and self.progress.is_done else None
@@ -118,17 +118,20 @@ class Acker:
             ahead.put(popped)
         return results
 
-    async def _complete_all(self, partition_id: str) -> None:
+    async def _complete_all(self, last: Message[Any], *, is_known: bool) -> None:
         """Send the skipped acks, because the lease did not end with its last message.
 
-        It may also have ended earlier, by an ack whose answer was lost. If this helps, the server
-        counts acks, and gets every ack from now on.
+        It may also have ended earlier, by an ack whose answer was lost. If the server knows the
+        last message and this helps, it counts acks, and gets every ack from now on. If not, an
+        operator may have deleted that message while it was handled.
         """
         if self._ack_client.counts_acks:
             return
-        messages = [one for one in self._done if one.partition_id == partition_id]
-        results = await self._ack_client.ack_each(messages, policy=PATIENT)
-        self._ack_client.counts_acks = any(one.lease_released for one in results)
+        messages = [one for one in self._done if one.partition_id == last.partition_id]
+        if not is_known:
+            messages = [one for one in messages if one.id != last.id]
+        results = await self._ack_client.ack_each(messages, policy=PATIENT) if messages else []
+        self._ack_client.counts_acks = is_known and any(one.lease_released for one in results)
 
 
 class Tail:

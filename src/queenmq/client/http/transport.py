@@ -29,7 +29,8 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes
-    #: Whether an earlier try got no answer. Then the request may have been carried out anyway.
+    #: Whether an earlier try may have been carried out: it got no answer, or one of a server or
+    #: proxy that could not say (5xx).
     is_repeated: bool = False
 
 
@@ -47,7 +48,8 @@ class _Failed(Exception):
         self.error = error
         self.status = status
         self.retry_after = retry_after
-        self.was_sent = was_sent
+        #: Whether the request may have been carried out. A 503 or 504 also says: perhaps.
+        self.may_be_done = was_sent and (status is None or status >= 500)
 
 
 class Transport:
@@ -128,7 +130,7 @@ class Transport:
                 refused.is_repeated = is_repeated
                 raise
             except _Failed as failed:
-                is_repeated = is_repeated or (failed.status is None and failed.was_sent)
+                is_repeated = is_repeated or failed.may_be_done
                 if failed.status != 429:
                     self.servers.note_failure(base, now=self._now())
                     tried.add(base)

@@ -63,7 +63,7 @@ class Pusher:
         try:
             return await self._send(PUSH_ONCE, body, len(items), key)
         except RequestFailed as error:
-            # After a try without an answer another server may have stored it under the key.
+            # A server that gave no clear answer before may have stored it under the key.
             if error.status not in _NO_SUCH_ROUTE or error.is_repeated:
                 raise
         self._named_until = self._now() + _NAMED_S
