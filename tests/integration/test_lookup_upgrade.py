@@ -29,6 +29,7 @@ _FUNCTIONS = {
     "find_unfit",
     "message_id",
     "id_prefix",
+    "join_push",
     "new_operation_id",
     "new_partition_number",
     "push",
