@@ -35,7 +35,8 @@ class Catalogue:
         self._refs: OrderedDict[PartitionKey, PartitionRef] = OrderedDict()
         self._wanted: dict[PartitionKey, asyncio.Future[PartitionRef]] = {}
         self._runner: asyncio.Task[None] | None = None
-        self._stuck: set[asyncio.Task[None]] = set()
+        #: Those of the wanted partitions that are created in calls of their own.
+        self._apart: dict[PartitionKey, asyncio.Task[None]] = {}
         # Stuck partitions hold at most these connections, however many there are.
         self._stuck_slots = asyncio.Semaphore(_STUCK_CALLS_MAX)
 
@@ -103,12 +104,10 @@ class Catalogue:
         return asyncio.shield(future)
 
     async def _run(self) -> None:
-        started: set[PartitionKey] = set()
         try:
-            while keys := [key for key in self._wanted if key not in started][:_KEYS_PER_CALL]:
-                started.update(keys)
+            # Each key is answered or set apart by its first call, so this ends.
+            while keys := [key for key in self._wanted if key not in self._apart][:_KEYS_PER_CALL]:
                 await self._create(keys)
-                started.intersection_update(self._wanted)
         finally:
             self._runner = None
 
@@ -129,40 +128,50 @@ class Catalogue:
             for key in keys:
                 self._answer(key, error)
         except Exception:
-            # A bug. No caller may be left without an answer.
-            logger.exception(
-                "Finding partitions failed unexpectedly.", extra={"event": "call_broke"}
-            )
-            self._answer_found(keys, ())
+            self._answer_broken(keys)
         else:
             self._answer_found(keys, refs)
 
     def _create_apart(self, keys: Iterable[PartitionKey]) -> None:
         for key in keys:
             task = asyncio.create_task(self._create_alone(key), name="catalogue-stuck")
-            self._stuck.add(task)
-            task.add_done_callback(self._stuck.discard)
+            self._apart[key] = task
 
     async def _create_alone(self, key: PartitionKey) -> None:
+        try:
+            refs = await self._retry_alone(key)
+        except QueenError as error:
+            self._answer(key, error)
+        else:
+            self._answer_found([key], refs)
+
+    async def _retry_alone(self, key: PartitionKey) -> list[PartitionRef]:
+        """Ask for one partition until it can be created. Raises PartitionBusy after the wait."""
         deadline_ms = now_ms() + self._wait_ms
-        error: QueenError = PartitionBusy(
+        while await self._wait_for_slot(deadline_ms):
+            try:
+                return await self._store.ensure_partitions(
+                    [key], lock_timeout_ms=self._lock_timeout_ms
+                )
+            except PartitionBusy:
+                continue
+            finally:
+                self._stuck_slots.release()
+        raise PartitionBusy(
             f"partition {key.partition!r} of queue {key.queue!r} is being created by a"
             " transaction that has not ended; nothing was stored, try again"
         )
-        while now_ms() < deadline_ms:
-            try:
-                async with self._stuck_slots:
-                    refs = await self._store.ensure_partitions(
-                        [key], lock_timeout_ms=self._lock_timeout_ms
-                    )
-                self._answer_found([key], refs)
-                return
-            except PartitionBusy:
-                continue
-            except QueenError as caught:
-                error = caught
-                break
-        self._answer(key, error)
+
+    async def _wait_for_slot(self, deadline_ms: float) -> bool:
+        """Take a slot for a call. Return whether there was one before the deadline."""
+        if (left_ms := deadline_ms - now_ms()) <= 0:
+            return False
+        try:
+            async with asyncio.timeout(left_ms / 1000):
+                await self._stuck_slots.acquire()
+        except TimeoutError:
+            return False
+        return True
 
     def _answer_found(self, keys: Iterable[PartitionKey], refs: Iterable[PartitionRef]) -> None:
         for ref in refs:
@@ -173,12 +182,18 @@ class Catalogue:
             text = f"queue {key.queue!r} could not be created; try again"
             self._answer(key, StorageUnavailable(text, public=text))
 
+    def _answer_broken(self, keys: Iterable[PartitionKey]) -> None:
+        """Report a bug, in an `except` clause. No caller may be left without an answer."""
+        logger.exception("Finding partitions failed unexpectedly.", extra={"event": "call_broke"})
+        self._answer_found(keys, ())
+
     def _remember(self, ref: PartitionRef) -> None:
         self._refs[ref.key] = ref
         if len(self._refs) > _ENTRIES_MAX:
             self._refs.popitem(last=False)
 
     def _answer(self, key: PartitionKey, result: PartitionRef | QueenError) -> None:
+        self._apart.pop(key, None)
         future = self._wanted.pop(key, None)
         if future is None or future.done():
             return

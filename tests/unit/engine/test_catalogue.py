@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.requests import PartitionKey, PartitionRef
-from queenmq.errors import QueenError, StorageFault, StorageRejected, StorageUnavailable
+from queenmq.errors import (
+    PartitionBusy,
+    QueenError,
+    StorageFault,
+    StorageRejected,
+    StorageUnavailable,
+)
 
 A, B = PartitionKey("orders", "a"), PartitionKey("orders", "b")
 #: Seconds after which a caller that got no answer counts as forgotten.
@@ -26,6 +33,12 @@ def keys_of(refs: Sequence[PartitionRef]) -> list[PartitionKey]:
     return [ref.key for ref in refs]
 
 
+async def cancel_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class Store:
     """The database's side of the catalogue: answers when it is let, fails or forgets if told to."""
 
@@ -34,6 +47,8 @@ class Store:
         self.gone: set[PartitionKey] = set()
         self.error: QueenError | None = None
         self.bad: set[PartitionKey] = set()
+        #: Being created by another transaction.
+        self.held: set[PartitionKey] = set()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.was_asked = asyncio.Event()
@@ -44,6 +59,8 @@ class Store:
         self.asked.append(list(keys))
         self.was_asked.set()
         await self.may_answer.wait()
+        if self.held.intersection(keys):
+            raise PartitionBusy("held")
         if self.error is not None:
             raise self.error
         if self.bad.intersection(keys):
@@ -151,3 +168,36 @@ async def test_a_fault_fails_all_with_one_question(store: Store, catalogue: Cata
     found = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(one) for one in found] == [StorageFault] * 2
     assert len(store.asked) == 1
+
+
+class SlowStore(Store):
+    """A database in which calls for held partitions alone do not return."""
+
+    async def ensure_partitions(
+        self, keys: Sequence[PartitionKey], *, lock_timeout_ms: int
+    ) -> list[PartitionRef]:
+        if len(keys) == 1 and self.held.issuperset(keys):
+            await asyncio.Event().wait()
+        return await super().ensure_partitions(keys, lock_timeout_ms=lock_timeout_ms)
+
+
+async def test_the_wait_for_a_connection_ends_with_the_deadline() -> None:
+    store = SlowStore()
+    catalogue = Catalogue(store, lock_timeout_ms=100, wait_ms=50)  # type: ignore[arg-type]
+    third = PartitionKey("orders", "c")
+    store.held = {A, B, third}
+    # They share the first call. Of the calls apart, two do not return.
+    waiting = [asyncio.create_task(catalogue.ensure([key])) for key in (A, B, third)]
+    with pytest.raises(PartitionBusy):
+        await asyncio.wait_for(waiting[2], FORGOTTEN_S)
+    assert not waiting[0].done() and not waiting[1].done()
+    await cancel_all(waiting)
+
+
+async def test_a_partition_that_stays_held_is_refused_after_the_wait(store: Store) -> None:
+    catalogue = Catalogue(store, lock_timeout_ms=1, wait_ms=20)  # type: ignore[arg-type]
+    store.held = {A}
+    with pytest.raises(PartitionBusy):
+        await asyncio.wait_for(catalogue.ensure([A]), FORGOTTEN_S)
+    store.held.clear()
+    assert keys_of(await asyncio.wait_for(catalogue.ensure([A]), FORGOTTEN_S)) == [A]
