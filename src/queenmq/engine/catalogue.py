@@ -142,6 +142,8 @@ class Catalogue:
             refs = await self._retry_alone(key)
         except QueenError as error:
             self._answer(key, error)
+        except Exception:
+            self._answer_broken([key])
         else:
             self._answer_found([key], refs)
 

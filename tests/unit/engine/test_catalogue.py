@@ -49,6 +49,8 @@ class Store:
         self.bad: set[PartitionKey] = set()
         #: Being created by another transaction.
         self.held: set[PartitionKey] = set()
+        #: Keys whose own calls meet a bug.
+        self.broken: set[PartitionKey] = set()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.was_asked = asyncio.Event()
@@ -59,6 +61,8 @@ class Store:
         self.asked.append(list(keys))
         self.was_asked.set()
         await self.may_answer.wait()
+        if len(keys) == 1 and keys[0] in self.broken:
+            raise RuntimeError("a bug")
         if self.held.intersection(keys):
             raise PartitionBusy("held")
         if self.error is not None:
@@ -200,4 +204,17 @@ async def test_a_partition_that_stays_held_is_refused_after_the_wait(store: Stor
     with pytest.raises(PartitionBusy):
         await asyncio.wait_for(catalogue.ensure([A]), FORGOTTEN_S)
     store.held.clear()
+    assert keys_of(await asyncio.wait_for(catalogue.ensure([A]), FORGOTTEN_S)) == [A]
+
+
+async def test_a_bug_in_the_call_of_one_partition_is_answered_and_not_remembered(
+    store: Store, catalogue: Catalogue, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Refused together, so each is asked for alone.
+    store.bad, store.broken = {B}, {A}
+    calls = (catalogue.ensure([key]) for key in (A, B))
+    found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), FORGOTTEN_S)
+    assert [type(one) for one in found] == [StorageUnavailable, StorageRejected]
+    assert [vars(record)["event"] for record in caplog.records] == ["call_broke"]
+    store.broken.clear()
     assert keys_of(await asyncio.wait_for(catalogue.ensure([A]), FORGOTTEN_S)) == [A]
