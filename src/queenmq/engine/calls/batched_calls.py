@@ -104,8 +104,12 @@ class BatchedCalls(Generic[L]):
 
     async def drain(self) -> None:
         """Wait until every request has its answer."""
-        await self._dispatcher.drain()
-        await self._lock_queues.drain()
+        while True:
+            await self._dispatcher.drain()
+            await self._lock_queues.drain()
+            # A request of a lock queue that got new partitions is back with the dispatcher.
+            if not self._dispatcher.outstanding:
+                return
 
     async def _run(self, batch: list[L]) -> None:
         entries = [entry for entry in batch if not self._lock_queues.join(entry)]

@@ -8,13 +8,16 @@ deadline has passed. Requests that arrive meanwhile join the queue, so no reques
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from queenmq.clock import now_ms
 from queenmq.engine.calls.batcher import Entry
-from queenmq.errors import PartitionBusy, QueenError
+from queenmq.errors import PartitionBusy, QueenError, found_defect
+
+logger = logging.getLogger(__name__)
 
 #: Longest and shortest lock wait of one try; the more queues share the connections, the shorter.
 _TRY_MS_MAX = 1_000
@@ -168,6 +171,14 @@ class LockQueues(Generic[L]):
         except QueenError as error:
             for entry in batch:
                 entry.fail(error)
+        except Exception as error:
+            # A bug. The requests behind these still get their turn.
+            logger.exception(
+                "A %s call failed unexpectedly.", self._name, extra={"event": "call_broke"}
+            )
+            defect = found_defect(f"a {self._name} call", error, is_in_doubt=True)
+            for entry in still_open():
+                entry.fail(defect)
         waiters.extendleft(reversed(still_open()))
 
     async def _is_busy(self, key: Any) -> bool:
