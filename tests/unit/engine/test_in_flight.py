@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from queenmq.engine.calls import pace
 from queenmq.engine.calls.in_flight import CallLoad, EndedCall, InFlight, decide_in_flight
 from queenmq.engine.calls.pace import CallPace, CallRoom, RoundTrips
 from queenmq.errors import StorageUnavailable
@@ -119,3 +124,22 @@ async def test_a_measurement_that_fails_leaves_nothing_behind() -> None:
     await wait_until_async(lambda: not trips.is_measuring, timeout_s=5, what="the failure")
     assert trips.shortest_ms == 0
     await trips.stop()
+
+
+async def test_a_slow_measurement_is_the_only_one_and_ends_with_the_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def measure() -> float:
+        await asyncio.Event().wait()
+        return 0.0
+
+    now = [0.0]
+    monkeypatch.setattr(pace, "now_ms", lambda: now[0])
+    trips = RoundTrips(measure)
+    for _ in range(3):
+        trips.want()
+        now[0] += 60_000
+    (only,) = (task for task in asyncio.all_tasks() if task.get_name() == "round-trip")
+    assert trips.is_measuring
+    await trips.stop()
+    assert only.cancelled() and not trips.is_measuring

@@ -45,7 +45,9 @@ class RoundTrips:
         return self._task is not None and not self._task.done()
 
     def want(self) -> None:
-        """Measure now, unless the last measurement is recent."""
+        """Measure now, unless the last measurement is recent or still under way."""
+        if self.is_measuring:
+            return
         now = now_ms()
         if self._measured_at_ms is None or now - self._measured_at_ms >= _INTERVAL_MS:
             self._measured_at_ms = now

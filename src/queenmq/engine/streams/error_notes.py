@@ -33,13 +33,22 @@ class ErrorNotes:
 
     async def drain(self) -> None:
         """Store all waiting errors."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._start()
-        if self._task is not None:
-            await self._task
+        while self._timer is not None or self._is_writing:
+            if self._timer is not None and not self._is_writing:
+                self._timer.cancel()
+                self._start()
+            if self._task is not None:
+                await self._task
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._task is not None and not self._task.done()
 
     def _start(self) -> None:
+        if self._is_writing:
+            # Writes that overlap could leave the older error.
+            self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self._start)
+            return
         self._timer = None
         waiting, self._waiting = self._waiting, {}
         self._task = asyncio.create_task(self._run(waiting), name="stream-errors")
