@@ -34,11 +34,20 @@ from queenmq.server.tracing.otlp import Spans
 
 #: Spans of one request; a push of thousands of messages would be nothing but spans.
 _SPANS_MAX = 100
-#: Pushes under way, and delivered messages whose acks are in their traces.
-_BEGUN_MAX = 10_000
+#: Delivered messages whose acks are in their traces.
 _DELIVERED_MAX = 50_000
 
 V = TypeVar("V")
+
+
+@dataclasses.dataclass(slots=True)
+class TracedItems(PushItems):
+    """The items of a push that is traced."""
+
+    #: When the request came, in Unix milliseconds.
+    began_ms: float = 0.0
+    #: The span that its header names.
+    parent: Parent | None = None
 
 
 class TracedTraffic(Traffic):
@@ -47,19 +56,18 @@ class TracedTraffic(Traffic):
     def __init__(self, registry: Registry, spans: Spans) -> None:
         super().__init__(registry)
         self._spans = spans
-        self._pushes: OrderedDict[Hashable, tuple[float, Parent | None]] = OrderedDict()
         self._trace_of: OrderedDict[Hashable, tuple[UUID, str]] = OrderedDict()
 
-    def begin(self, exchange: Exchange, items: PushItems) -> PushItems:
+    def begin(self, exchange: Exchange, items: PushItems) -> TracedItems:
         """Note when a push came, and put the trace of its header into items that have none."""
         parent = parse_traceparent(exchange.head.get(b"traceparent"))
+        columns = {one.name: getattr(items, one.name) for one in dataclasses.fields(items)}
         if parent is not None:
             trace_id = UUID(int=parent.trace_id)
             given = items.trace_ids or [None] * len(items.keys)
-            items = dataclasses.replace(items, trace_ids=[one or trace_id for one in given])
-        began = unix_ms() - (now_ms() - exchange.began_ms)
-        _remember(self._pushes, id(items), (began, parent), _BEGUN_MAX)
-        return items
+            columns["trace_ids"] = [one or trace_id for one in given]
+        began_ms = unix_ms() - (now_ms() - exchange.began_ms)
+        return TracedItems(**columns, began_ms=began_ms, parent=parent)
 
     def note_push(self, items: PushItems, outcomes: Sequence[ItemOutcome]) -> None:
         """Count a push, and add a span for each trace in it."""
@@ -73,7 +81,10 @@ class TracedTraffic(Traffic):
 
     def _store_spans(self, items: PushItems, outcomes: Sequence[ItemOutcome]) -> None:
         now = unix_ms()
-        began, named = self._pushes.pop(id(items), (now, None))
+        began: float = now
+        named: Parent | None = None
+        if isinstance(items, TracedItems):
+            began, named = items.began_ms, items.parent
         traces = zip(items.trace_ids or (), items.keys, outcomes, strict=False)
         seen = {trace: (key, outcome) for trace, key, outcome in traces if trace is not None}
         for trace_id, (key, outcome) in list(seen.items())[:_SPANS_MAX]:
