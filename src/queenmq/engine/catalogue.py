@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 #: Partitions created or looked up by one call.
 _KEYS_PER_CALL = 500
 _STUCK_CALLS_MAX = 2
+#: How often a request is repeated because its queue was deleted meanwhile.
+REPEATS_MAX = 5
 #: Remembered partitions; about 0.6 KB each.
 _ENTRIES_MAX = 100_000
 

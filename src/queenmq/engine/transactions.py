@@ -12,7 +12,7 @@ from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.calls.batched_calls import BatchedCalls
-from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.catalogue import REPEATS_MAX, Catalogue
 from queenmq.engine.news import News
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.push.sealing import NO_KEYS, Sealing
@@ -24,7 +24,6 @@ from queenmq.metrics.registry import Registry
 #: connection.
 _CALLS_MAX = 4
 _WAITING_MAX = 10_000
-_ATTEMPTS_MAX = 5
 #: In place of the group, where a transaction needs the partition itself: it pushes there.
 _PUSHES = ""
 
@@ -180,9 +179,9 @@ class TransactionService:
 
     async def _retarget(self, entry: TransactionEntry) -> None:
         self._catalogue.forget(entry.items.pushes.keys)
-        if entry.attempts + 1 >= _ATTEMPTS_MAX:
+        if entry.attempts >= REPEATS_MAX:
             text = (
-                f"A queue of this transaction was deleted {_ATTEMPTS_MAX} times while it ran."
+                f"A queue of this transaction was deleted {entry.attempts + 1} times while it ran."
                 " Nothing was changed. Stop the client that deletes it, then send the transaction"
                 " again."
             )

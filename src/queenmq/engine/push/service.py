@@ -23,7 +23,7 @@ from queenmq.clock import now_ms
 from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
 from queenmq.engine.calls.gathering import Gathering
 from queenmq.engine.calls.pace import CallPace
-from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.catalogue import REPEATS_MAX, Catalogue
 from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.ports import MessageStore
@@ -53,8 +53,6 @@ from queenmq.errors import (
 )
 from queenmq.metrics.registry import Registry
 
-#: How often a push starts again because its queue was deleted meanwhile.
-_ATTEMPTS_MAX = 5
 #: No bound, because accepted pushes have no other place to go.
 _NO_BOUND = 2**31 - 1
 #: The work for a message, as a share of the work for its request.
@@ -373,7 +371,7 @@ class PushService:
         for entry in entries:
             entry.attempts += 1
             try:
-                if entry.attempts > _ATTEMPTS_MAX:
+                if entry.attempts > REPEATS_MAX:
                     text = (
                         f"Queue {entry.items.keys[0].queue!r}, or a partition of it, was deleted"
                         f" {entry.attempts} times during this push. Nothing was stored. Stop the"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
-from queenmq.engine.catalogue import Catalogue
+from queenmq.engine.catalogue import REPEATS_MAX, Catalogue
 from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.ports import MessageStore
@@ -32,7 +32,6 @@ from queenmq.metrics.registry import Registry
 #: Calls in flight, and as many that wait for held rows; the others wait without a connection.
 _CALLS_MAX = 4
 _WAITING_MAX = 10_000
-_ATTEMPTS_MAX = 5
 
 
 class CycleService:
@@ -177,11 +176,11 @@ class CycleService:
         aimed = []
         for entry in entries:
             try:
-                if entry.attempts + 1 >= _ATTEMPTS_MAX:
+                if entry.attempts >= REPEATS_MAX:
                     text = (
-                        f"A sink queue of this cycle was deleted {_ATTEMPTS_MAX} times while it"
-                        " ran. Nothing was changed. Stop the client that deletes it, then send the"
-                        " cycle again."
+                        f"A sink queue of this cycle was deleted {entry.attempts + 1} times while"
+                        " it ran. Nothing was changed. Stop the client that deletes it, then send"
+                        " the cycle again."
                     )
                     raise StorageUnavailable(text, public=text)
                 refs = await self._catalogue.ensure(entry.cycle.pushes.keys)
