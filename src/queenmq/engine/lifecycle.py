@@ -29,10 +29,6 @@ class Health(enum.Enum):
     #: It ended although no one stopped it, so its work is not done.
     DEAD = "dead"
 
-    @property
-    def is_problem(self) -> bool:
-        return self in (Health.FAILING, Health.DEAD)
-
 
 class Service(Protocol):
     """Work in the background."""

@@ -146,7 +146,7 @@ async def test_a_group_is_as_well_as_the_worst_of_its_services() -> None:
     assert group.health() is Health.RUNNING
     await ill.start()
     ill.set_failing(True)
-    assert group.health() is Health.FAILING and group.health().is_problem
+    assert group.health() is Health.FAILING
     ill.may_end.set()
     await wait_until_async(
         lambda: group.health() is Health.DEAD, timeout_s=SOON_S, what="the death"
