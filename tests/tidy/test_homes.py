@@ -109,6 +109,7 @@ ENGINE_SHELLS = {
     "ack/leases",
     "ack/service",
     "calls/dispatcher",
+    "calls/entry",
     "calls/batched_calls",
     "calls/lock_queues",
     "calls/pace",

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.calls.batched_calls import BatchedCalls
+from queenmq.engine.calls.entry import Answerable
 from queenmq.engine.catalogue import REPEATS_MAX, Catalogue
 from queenmq.engine.news import News
 from queenmq.engine.ports import MessageStore
@@ -31,7 +32,7 @@ _PUSHES = ""
 Key = tuple[UUID, str]
 
 
-class TransactionEntry:
+class TransactionEntry(Answerable[TransactionOutcome]):
     """One transaction on its way through a call."""
 
     weight = 1
@@ -47,17 +48,13 @@ class TransactionEntry:
         self.deadline_ms = now_ms() + wait_ms
         self.diverts = 0
         self.attempts = 0
-        self.future: asyncio.Future[TransactionOutcome] = asyncio.get_running_loop().create_future()
+        self.future = asyncio.get_running_loop().create_future()
         self.set_refs(refs)
 
     def set_refs(self, refs: list[PartitionRef]) -> None:
         self.refs = refs
         self.keys: set[Key] = {(ref.partition_id, _PUSHES) for ref in refs}
         self.keys |= {(ack.partition_id, ack.consumer_group) for ack in self.items.acks}
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
 
     def still_held(self, key: Key) -> PartitionBusy:
         return PartitionBusy(
@@ -196,8 +193,7 @@ class TransactionService:
     def _finish(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
         if not outcome.is_repeat:
             self._notify(entry, outcome)
-        if not entry.future.done():
-            entry.future.set_result(outcome)
+        entry.answer(outcome)
 
     def _notify(self, entry: TransactionEntry, outcome: TransactionOutcome) -> None:
         if queued := outcome.pushed.queued_ids:

@@ -10,14 +10,15 @@ import pytest
 
 from queenmq.clock import now_ms
 from queenmq.engine.calls.batched_calls import BatchedCalls
+from queenmq.engine.calls.entry import Answerable
 from queenmq.engine.calls.lock_queues import LockQueues
-from queenmq.errors import PartitionBusy, QueenError, StorageUnavailable
+from queenmq.errors import PartitionBusy, StorageUnavailable
 
 #: Seconds after which a request without an answer counts as forgotten.
 FORGOTTEN_S = 5.0
 
 
-class Request:
+class Request(Answerable[str]):
     """A request for some rows."""
 
     weight = 1
@@ -27,11 +28,7 @@ class Request:
         self.deadline_ms = now_ms() + 60_000
         self.diverts = 0
         self.attempts = 0
-        self.future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
+        self.future = asyncio.get_running_loop().create_future()
 
     def still_held(self, key: Any) -> PartitionBusy:
         return PartitionBusy(f"{key} is held")

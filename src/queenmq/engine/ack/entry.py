@@ -8,14 +8,15 @@ from typing import cast
 from uuid import UUID
 
 from queenmq.clock import now_ms
+from queenmq.engine.calls.entry import Answerable
 from queenmq.engine.requests import AckItem, AckResult, CompletedLease
-from queenmq.errors import PartitionBusy, QueenError
+from queenmq.errors import PartitionBusy
 
 #: A partition and a consumer group.
 Pair = tuple[UUID, str]
 
 
-class AckEntry:
+class AckEntry(Answerable[list[AckResult]]):
     """One ack request on its way through a call."""
 
     __slots__ = (
@@ -24,7 +25,6 @@ class AckEntry:
         "attempts",
         "deadline_ms",
         "diverts",
-        "future",
         "keys",
         "leases",
         "weight",
@@ -57,14 +57,6 @@ class AckEntry:
     def items(self) -> Sequence[AckItem]:
         """Return the messages one by one, in request order."""
         return self._items or list(list_items(self.leases))
-
-    def answer(self, results: list[AckResult]) -> None:
-        if not self.future.done():
-            self.future.set_result(results)
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
 
     def still_held(self, key: Pair) -> PartitionBusy:
         partition_id, consumer_group = key

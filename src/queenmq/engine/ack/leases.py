@@ -13,6 +13,7 @@ from uuid import UUID
 
 from queenmq.clock import now_ms
 from queenmq.engine.calls.batched_calls import BatchedCalls, fail_all
+from queenmq.engine.calls.entry import Answerable, R
 from queenmq.engine.ports import MessageStore
 from queenmq.engine.requests import LeaseRelease, Renewal
 from queenmq.errors import PartitionBusy, QueenError
@@ -22,7 +23,7 @@ _CALLS_MAX = 2
 _ROWS_MAX = 1_000
 
 
-class _Entry:
+class _Entry(Answerable[R]):
     """One request on its way through a call."""
 
     def __init__(self, *, wait_ms: int) -> None:
@@ -36,7 +37,7 @@ class _Entry:
         )
 
 
-class RenewEntry(_Entry):
+class RenewEntry(_Entry[Renewal]):
     """A lease to extend."""
 
     weight = 1
@@ -46,14 +47,10 @@ class RenewEntry(_Entry):
         self.lease_id = lease_id
         self.seconds = seconds
         self.keys = {lease_id}
-        self.future: asyncio.Future[Renewal] = asyncio.get_running_loop().create_future()
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
+        self.future = asyncio.get_running_loop().create_future()
 
 
-class ReleaseEntry(_Entry):
+class ReleaseEntry(_Entry[None]):
     """Leases of one caller to hand back."""
 
     def __init__(self, releases: Sequence[LeaseRelease], *, wait_ms: int) -> None:
@@ -61,11 +58,7 @@ class ReleaseEntry(_Entry):
         self.releases = releases
         self.weight = len(releases)
         self.keys = {(one.partition_id, one.consumer_group) for one in releases}
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
+        self.future = asyncio.get_running_loop().create_future()
 
 
 class LeaseService:
@@ -134,8 +127,7 @@ class LeaseService:
             fail_all(entries, error)
         else:
             for entry, renewal in zip(entries, renewals, strict=True):
-                if not entry.future.done():
-                    entry.future.set_result(renewal)
+                entry.answer(renewal)
 
     async def _release(self, entries: list[ReleaseEntry], lock_timeout_ms: int) -> None:
         """Make one call and answer its requests. Raises PartitionBusy only."""
@@ -148,5 +140,4 @@ class LeaseService:
             fail_all(entries, error)
         else:
             for entry in entries:
-                if not entry.future.done():
-                    entry.future.set_result(None)
+                entry.answer(None)

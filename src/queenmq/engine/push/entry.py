@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
+from queenmq.engine.calls.entry import Answerable
 from queenmq.engine.outcomes import ItemOutcome
 from queenmq.engine.push.naming import name_spooled
 from queenmq.engine.queued_pushes.accepted_row import AcceptedRow
@@ -24,14 +25,13 @@ from queenmq.errors import KeyReused, PartitionBusy, QueenError, StorageRejected
 V = TypeVar("V")
 
 
-class PushEntry:
+class PushEntry(Answerable[PushOutcome]):
     """One push request on its way through a call."""
 
     __slots__ = (
         "attempts",
         "deadline_ms",
         "diverts",
-        "future",
         "is_queued",
         "items",
         "keys",
@@ -68,15 +68,10 @@ class PushEntry:
         distinct = refs if len(refs) == 1 else dict.fromkeys(refs)
         self.keys: set[UUID] = {ref.partition_id for ref in distinct}
 
-    def answer(self, outcome: PushOutcome) -> None:
-        if not self.future.done():
-            self.future.set_result(outcome)
-
     def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            if self.row is not None:
-                self.row.note(self.items.keys, error)
-            self.future.set_exception(error)
+        if self.row is not None and not self.future.done():
+            self.row.note(self.items.keys, error)
+        super().fail(error)
 
     def fail_reused(self, found: KnownPush, digest: UUID) -> bool:
         """Refuse a request whose key belongs to another body. Return whether it does."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from queenmq.clock import now_ms
+from queenmq.engine.calls.entry import Answerable
 from queenmq.engine.requests import PartitionRef
 from queenmq.engine.streams.requests import CycleItems, CycleOutcome
-from queenmq.errors import PartitionBusy, QueenError
+from queenmq.errors import PartitionBusy
 
 #: A partition, and in it the cursor of a group, the state of a query, or (`PUSHES`) itself.
 Key = tuple[UUID, str]
@@ -29,7 +30,7 @@ def pair_of(key: Key) -> tuple[UUID, UUID] | None:
     return (UUID(what[1:]), partition_id) if what.startswith(_QUERY) else None
 
 
-class CycleEntry:
+class CycleEntry(Answerable[CycleOutcome]):
     """One cycle until it is answered."""
 
     __slots__ = (
@@ -37,7 +38,6 @@ class CycleEntry:
         "cycle",
         "deadline_ms",
         "diverts",
-        "future",
         "keys",
         "own_keys",
         "refs",
@@ -50,7 +50,7 @@ class CycleEntry:
         self.diverts = 0
         self.attempts = 0
         self.weight = 1 + len(cycle.ops) + len(cycle.pushes.payloads)
-        self.future: asyncio.Future[CycleOutcome] = asyncio.get_running_loop().create_future()
+        self.future = asyncio.get_running_loop().create_future()
         #: No two cycles of a call have one of these in common.
         self.own_keys: set[Key] = {
             pair_key(cycle.query_id, cycle.partition_id),
@@ -62,10 +62,6 @@ class CycleEntry:
         """Aim the pushes at these partitions."""
         self.refs = refs
         self.keys: set[Key] = self.own_keys | {(ref.partition_id, PUSHES) for ref in refs}
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
 
     def still_held(self, key: Key) -> PartitionBusy:
         return PartitionBusy(

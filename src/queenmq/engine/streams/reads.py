@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from queenmq.engine.calls.batcher import Batcher
 from queenmq.engine.calls.dispatcher import Dispatcher
+from queenmq.engine.calls.entry import Answerable
 from queenmq.engine.streams.ports import CycleStore
 from queenmq.engine.streams.requests import StateAsk, StateRows
 from queenmq.errors import Overloaded, QueenError
@@ -17,20 +18,16 @@ _WEIGHT_MAX = 500
 _WAITING_MAX = 10_000
 
 
-class ReadEntry:
+class ReadEntry(Answerable[StateRows]):
     """One read on its way through a call. Reads exclude nothing, so it has no keys."""
 
-    __slots__ = ("ask", "future", "keys", "weight")
+    __slots__ = ("ask", "keys", "weight")
 
     def __init__(self, ask: StateAsk) -> None:
         self.ask = ask
         self.keys: tuple[()] = ()
         self.weight = 1 + len(ask.keys or ())
-        self.future: asyncio.Future[StateRows] = asyncio.get_running_loop().create_future()
-
-    def fail(self, error: QueenError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
+        self.future = asyncio.get_running_loop().create_future()
 
 
 class StateReads:
@@ -65,8 +62,7 @@ class StateReads:
             await self._run_apart(entries, error)
         else:
             for entry, row in zip(entries, rows, strict=True):
-                if not entry.future.done():
-                    entry.future.set_result(row)
+                entry.answer(row)
 
     async def _run_apart(self, entries: list[ReadEntry], error: QueenError) -> None:
         """Retry the reads one by one: the state of one may be too large for any answer."""

@@ -202,8 +202,7 @@ class CycleService:
         pushed = PushOutcome(entry.refs, ids, outcomes, positions)
         if not row.is_repeat:
             self._notify(entry, row, pushed)
-        if not entry.future.done():
-            entry.future.set_result(CycleOutcome(row, pushed))
+        entry.answer(CycleOutcome(row, pushed))
 
     def _notify(self, entry: CycleEntry, row: CycleRow, pushed: PushOutcome) -> None:
         cycle = entry.cycle
