@@ -407,3 +407,20 @@ async def test_a_keyed_push_that_was_refused_before_is_not_lost_when_it_is_kept(
     rows = await database.fetch("SELECT payload::text FROM queen.messages ORDER BY seq")
     assert [row[0] for row in rows] == ["0", "1", "3", "4"]
     assert "found no room" in str(aside), aside
+
+
+async def test_a_forgotten_key_may_keep_a_push_with_another_body(
+    broker: BrokerProcess, database: asyncpg.Connection
+) -> None:
+    queue, key = unique(), unique("key")
+    async with wires([broker.url]) as (wire,):
+        for day in ("monday", "tuesday"):
+            items = [{"queue": queue, "payload": f"{day} {n}"} for n in range(2)]
+            await switch(wire, on=True)
+            kept = await wire.call("POST", "/api/v1/push", {"items": items, "idempotencyKey": key})
+            assert [one["status"] for one in kept.body] == ["buffered"] * 2
+            await switch(wire, on=False)
+            await wait_until_shown(wire, bufferedMessages=0)
+            assert await database.execute("DELETE FROM queen.push_keys") == "DELETE 1"
+    rows = await database.fetch("SELECT payload #>> '{}' FROM queen.messages ORDER BY seq")
+    assert [row[0] for row in rows] == ["monday 0", "monday 1", "tuesday 0", "tuesday 1"]

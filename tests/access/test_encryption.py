@@ -104,6 +104,24 @@ async def check_replay(api: Api, queue: str) -> None:
     }  # fmt: skip
 
 
+async def test_a_forgotten_key_may_come_with_another_body(
+    start_broker: StartBroker,
+    open_api: Callable[[BrokerProcess], Api],
+    database: asyncpg.Connection,
+) -> None:
+    api = open_api(start_broker(QUEEN_ENCRYPTION_KEY=new_key()))
+    queue = unique()
+    await api.configure(queue, encryptionEnabled=True)
+    for number in range(2):
+        items = [{"queue": queue, "payload": content(number)}]
+        body = {"items": items, "idempotencyKey": "batch"}
+        answer = await api.http.post("/api/v1/push", json=body)
+        assert [one["status"] for one in answer.json()] == ["queued"]
+        assert await database.execute("DELETE FROM queen.push_keys") == "DELETE 1"
+    found = await pop_until(api, queue, 2)
+    assert [one["data"] for one in found] == [content(0), content(1)]
+
+
 async def test_every_way_in_and_out(
     start_broker: StartBroker,
     open_api: Callable[[BrokerProcess], Api],

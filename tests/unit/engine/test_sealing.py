@@ -26,4 +26,14 @@ def test_a_keyed_request_has_the_same_names_encrypted_or_not() -> None:
     sealed = _request(key)
     Sealing(Vault([Key("k", b"0" * 32)])).fit_for_disk(sealed, lambda _: None)
     assert sealed.encrypted == [True] * 3
-    assert sealed.transaction_ids == name_spooled(_request(key), key.key)
+    assert sealed.transaction_ids == name_spooled(_request(key), key)
+
+
+def test_a_copy_has_the_same_names_and_another_request_under_the_key_has_others() -> None:
+    """Queen forgets keys, and does not forget the names of messages."""
+    key = RequestKey(uuid4(), uuid4())
+    names = name_spooled(_request(key), key)
+    assert names[1] == "given"
+    assert names == name_spooled(_request(key), key._replace(origin=uuid4()))
+    other = name_spooled(_request(key), key._replace(digest=uuid4()))
+    assert set(names) & set(other) == {"given"}

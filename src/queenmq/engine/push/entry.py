@@ -172,11 +172,11 @@ def answer_known(entries: Sequence[PushEntry], known: Iterable[KnownPush]) -> li
         if key is None or found is None or (key.origin and found.origin == key.origin):
             left.append(entry)
         elif not entry.fail_reused(found, key.digest):
-            entry.answer(_repeat_outcome(entry, key.key, found))
+            entry.answer(_repeat_outcome(entry, key, found))
     return left
 
 
-def _repeat_outcome(entry: PushEntry, key: UUID, found: KnownPush) -> PushOutcome:
+def _repeat_outcome(entry: PushEntry, key: RequestKey, found: KnownPush) -> PushOutcome:
     if entry.row is not None:
         # It came from the spool, so no caller waits for the details.
         outcomes = [ItemOutcome.DUPLICATE] * entry.weight

@@ -71,7 +71,7 @@ class Sealing:
         if seed is None and items.request_key is not None:
             # A request that is sent again under its key has to get the same ids, whether or not a
             # copy was encrypted.
-            names = name_spooled(items, items.request_key.key)
+            names = name_spooled(items, items.request_key)
         marks = list(items.encrypted or [None] * len(items.keys))
         payloads = list(items.payloads)
         for at, (key, is_wanted) in enumerate(zip(items.keys, wanted, strict=True)):

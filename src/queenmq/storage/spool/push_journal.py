@@ -79,7 +79,7 @@ def to_record(items: PushItems) -> PushRecord:
         given = items.transaction_ids or [None] * len(items.payloads)
         names = [uuid7_text(unix_ms()) if one is None else one for one in given]
     else:
-        names = name_spooled(items, request_key.key)
+        names = name_spooled(items, request_key)
     return PushRecord(
         [key.queue for key in items.keys],
         [key.partition for key in items.keys],
