@@ -1,14 +1,19 @@
-"""One push request sent to two brokers at once is stored once, whichever of them comes first."""
+"""A push request that is sent again is stored once: by two brokers at once, and in an outage."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 
 import asyncpg
 import httpx
+import pytest
 
-from tests.support.broker import SOON_S, running_broker, unique
+from tests.support.broker import SOON_S, BrokerProcess, running_broker, unique
+from tests.support.faulty_proxy import FaultyProxy, faulty_proxy
+from tests.support.own_postgres import OwnPostgres
+from tests.support.waiting import wait_until_async
 
 _PATH = "/api/v1/push"
 _KEYS = 120
@@ -51,3 +56,58 @@ async def test_copies_at_two_brokers_store_one_and_have_one_answer(database_url:
     await session.close()
     wanted = [(one["partition"], one["payload"]) for body in requests for one in body["items"]]
     assert sorted((row["name"], row["payload"]) for row in rows) == sorted(wanted)
+
+
+@pytest.fixture
+async def proxy(server: OwnPostgres) -> AsyncIterator[FaultyProxy]:
+    """The way of a broker to its database."""
+    async with faulty_proxy(server.address) as made:
+        yield made
+
+
+@pytest.fixture
+async def http(server: OwnPostgres, proxy: FaultyProxy) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a broker behind the proxy."""
+    url = server.url.replace(server.address, proxy.url.removeprefix("http://"))
+    # In threads, because the proxy needs the loop.
+    arguments = ["--log-level", "error", "--database-url", url]
+    broker = await asyncio.to_thread(BrokerProcess, arguments)
+    async with httpx.AsyncClient(base_url=broker.url, timeout=SOON_S) as client:
+        yield client
+    await asyncio.to_thread(broker.close)
+
+
+async def test_a_push_that_an_outage_left_in_doubt_is_not_kept_when_it_is_sent_again(
+    server: OwnPostgres, proxy: FaultyProxy, http: httpx.AsyncClient
+) -> None:
+    """Its key may be forgotten before the outage is over."""
+    queue = unique()
+    before, meanwhile = [{"items": [{"queue": queue, "payload": one}]} for one in ("b", "m")]
+    items = [{"queue": queue, "payload": f"doubtful {n}"} for n in range(2)]
+    body = {"items": items, "idempotencyKey": unique("key")}
+    assert (await http.post(_PATH, json=before)).status_code == 201
+    proxy.hold_path = b"doubtful"
+    first = asyncio.create_task(http.post(_PATH, json=body))
+    await wait_until_async(lambda: proxy.held, timeout_s=SOON_S, what="the answer")
+    await proxy.refuse()
+    proxy.cut_all()
+    assert (await first).status_code == 503
+
+    async def is_kept() -> bool:
+        return (await http.post(_PATH, json=meanwhile)).status_code == 202
+
+    await wait_until_async(is_kept, timeout_s=SOON_S, what="the outage to be known")
+    copy = await http.post(_PATH, json=body)
+    assert (copy.status_code, copy.json().get("code")) == (503, "database_unavailable")
+    assert "may have been stored" in copy.json()["error"]
+    proxy.release()
+    await proxy.listen()
+
+    async def is_answered() -> bool:
+        return (await http.post(_PATH, json=body)).status_code == 201
+
+    await wait_until_async(is_answered, timeout_s=SOON_S, what="the first answer")
+    session = await asyncpg.connect(server.url)
+    rows = await session.fetch("SELECT payload #>> '{}' FROM queen.messages ORDER BY seq")
+    await session.close()
+    assert [row[0] for row in rows if row[0] != "m"] == ["b", "doubtful 0", "doubtful 1"]

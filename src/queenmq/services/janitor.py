@@ -37,6 +37,25 @@ class Sweep:
                 pass
 
 
+class KeySweep(Sweep):
+    """The job that removes old idempotency keys, but not right after an outage or a start.
+
+    A broker may have kept copies of requests whose keys were noted before the outage. Until it has
+    told the database so, nothing protects those keys.
+    """
+
+    _has_reached = False
+
+    async def run_once(self) -> None:
+        has_reached, self._has_reached = self._has_reached, False
+        if has_reached:
+            await super().run_once()
+        else:
+            for remove, keep_s in self._rules:
+                await remove(older_than_s=keep_s, limit=0)
+        self._has_reached = True
+
+
 class LeaseStore(Protocol):
     """The store of leases."""
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from queenmq.errors import StorageUnavailable
-from queenmq.services.janitor import LeaseSweep, Rule, Sweep
+from queenmq.services.janitor import KeySweep, LeaseSweep, Rule, Sweep
 from queenmq.services.periodic import Periodic
 
 #: Seconds for what happens at once.
@@ -161,6 +161,29 @@ async def test_a_sweep_removes_page_by_page_what_each_rule_lets_go() -> None:
         ("traces", 60),
         *[("history", 7_200)] * 2,
     ], "until less than a full page is left"
+
+
+async def test_keys_are_swept_only_if_the_run_before_reached_the_database() -> None:
+    limits: list[int] = []
+    is_down = False
+
+    async def remove(*, older_than_s: int, limit: int) -> int:
+        if is_down:
+            raise StorageUnavailable("gone")
+        limits.append(limit)
+        return 0
+
+    sweep = KeySweep("key-sweep", [Rule(remove, 600)], interval_s=30)
+    await sweep.run_once()
+    await sweep.run_once()
+    is_down = True
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable):
+            await sweep.run_once()
+    is_down = False
+    await sweep.run_once()
+    await sweep.run_once()
+    assert limits == [0, 5_000, 0, 5_000]
 
 
 async def test_leases_are_swept_page_by_page_until_the_last() -> None:

@@ -147,6 +147,8 @@ class PushService:
         take it from the disk either.
         """
         is_in_doubt = error.is_in_doubt and not items.is_repeatable
+        if is_in_doubt:
+            self._spool.note_doubt(items)
         if is_in_doubt or isinstance(error, StorageFault):
             raise error
         with self._count_inside():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from uuid import UUID
 
 from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
@@ -20,6 +21,8 @@ from queenmq.errors import QueenError, SpoolFailed, SpoolFull, StorageFault, Sto
 _CLOSING_S = 0.005
 #: ... and after which time it stops waiting and is kept behind the rest.
 _CLOSING_S_MAX = 5.0
+#: How many requests in doubt are remembered, the newest.
+_DOUBTS_MAX = 10_000
 
 
 class PushSpool:
@@ -45,6 +48,8 @@ class PushSpool:
         self.is_buffering = False
         #: The error of the last write, or None.
         self.keep_error: QueenError | None = None
+        #: Keys of requests that may have been stored. A dict, because it is ordered.
+        self._in_doubt: dict[UUID, None] = {}
 
     def set_buffering(self, is_on: bool) -> None:
         """Keep every push from now on, or only those that have to be kept."""
@@ -53,6 +58,13 @@ class PushSpool:
     def note_room(self) -> None:
         """Note that something was drained, so that the next write may succeed."""
         self.keep_error = None
+
+    def note_doubt(self, items: PushItems) -> None:
+        """Note that a request may have been stored, so that no copy of it is kept."""
+        if items.request_key is not None:
+            self._in_doubt[items.request_key.key] = None
+            if len(self._in_doubt) > _DOUBTS_MAX:
+                del self._in_doubt[next(iter(self._in_doubt))]
 
     @property
     def is_blocked(self) -> bool:
@@ -98,7 +110,17 @@ class PushSpool:
         raise StorageUnavailable(text, public=text)
 
     async def keep(self, items: PushItems) -> PushOutcome:
-        """Write the items to disk. They are durable when this returns."""
+        """Write the items to disk. They are durable when this returns.
+
+        Raises StorageUnavailable for a copy of a request that may have been stored: the copy could
+        wait here until Queen has forgotten the key, and then be stored a second time.
+        """
+        if items.request_key is not None and items.request_key.key in self._in_doubt:
+            text = (
+                "An outage cut off an earlier try of this push, which may have been stored. Only"
+                " the database knows. Send the push again until the database is back."
+            )
+            raise StorageUnavailable(text, public=text)
         spooled = ItemOutcome.SPOOLED
         if self.is_buffering:
             spooled = ItemOutcome.SPOOLED_FOR_MAINTENANCE

@@ -9,7 +9,7 @@ from queenmq.server.auth.wiring import Access
 from queenmq.server.wiring.ground import Ground
 from queenmq.server.wiring.metering import Metering
 from queenmq.services.idle_partitions import IdlePartitions
-from queenmq.services.janitor import LeaseSweep, Rule, Sweep
+from queenmq.services.janitor import KeySweep, LeaseSweep, Rule, Sweep
 from queenmq.services.periodic import Job
 from queenmq.services.retention import Retention
 from queenmq.services.spool_report import SpoolReport
@@ -40,8 +40,8 @@ def make_jobs(
     removals = RetentionStore(ground.database)
     return [
         LeaseSweep(admin),
-        # Idempotency keys: there may be thousands a second.
-        Sweep(
+        # There may be thousands of keys a second.
+        KeySweep(
             "key-sweep", [Rule(admin.sweep_push_keys, settings.push_key_keep_s)], interval_s=30.0
         ),
         Sweep("janitor", _list_rules(ground), interval_s=300.0),

@@ -80,10 +80,14 @@ WITH removed AS (
 SELECT count(*) FROM removed;
 
 -- name: sweep_push_keys
+-- While a spool has something in it, keep what is older than its last word: it may hold a copy. Keep nothing newer, so
+-- that a spool that is gone for good keeps only a few.
 WITH removed AS (
     DELETE FROM queen.push_keys WHERE key IN (
         SELECT k.key FROM queen.push_keys k
         WHERE k.created_at < clock_timestamp() - make_interval(secs => $1)
+          AND k.created_at > (SELECT coalesce(max(s.updated_at), '-infinity') FROM queen.system_state s
+                              WHERE s.name LIKE 'spool:%' AND (s.value ->> 'waiting')::bigint > 0)
         LIMIT $2
         FOR UPDATE SKIP LOCKED)
     RETURNING 1
