@@ -14,17 +14,21 @@ from queenmq.clock import now_ms
 from queenmq.engine.catalogue import Catalogue
 from queenmq.engine.news import News
 from queenmq.engine.outcomes import ItemOutcome
-from queenmq.engine.push.entry import PushEntry, merge
+from queenmq.engine.push.entry import PushEntry, merge, split_copies
 from queenmq.engine.push.service import PushLimits, PushService
 from queenmq.engine.push.spooling import PushSpool
 from queenmq.engine.requests import (
+    KnownPush,
     PartitionKey,
     PartitionRef,
     PushCall,
     Pushed,
     PushItems,
+    PushOutcome,
+    RequestKey,
 )
 from queenmq.errors import (
+    KeyKnown,
     Overloaded,
     PartitionBusy,
     PartitionGone,
@@ -275,3 +279,65 @@ async def test_who_waits_is_counted_ages_and_is_bounded(spool: PushSpool) -> Non
     await asyncio.gather(first, second)
     assert (service.depth, service.oldest_ms(now_ms())) == (0, 0)
     assert store.stored == ['"a"', '"a"']
+
+
+class KeyedStore(ScriptedStore):
+    """A database that knows idempotency keys, and counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[UUID, KnownPush] = {}
+        self.calls = 0
+
+    async def push_messages(self, call: PushCall, **_: Any) -> Pushed:
+        self.calls += 1
+        keys = [one for one in call.request_keys or () if one is not None]
+        origins: dict[UUID, UUID | None] = {}
+        for one in keys:
+            is_part = one.origin is not None and origins.get(one.key) == one.origin
+            is_copy = one.key in origins and not is_part
+            if is_copy or one.key in self.known:
+                raise KeyKnown("used before")
+            origins[one.key] = one.origin
+        self.stored += call.items.payloads
+        pushed = Pushed(
+            [f"id {self.calls}"] * len(call.refs), [ItemOutcome.STORED] * len(call.refs), None
+        )
+        for one in keys:
+            answer = (pushed.ids[:1], pushed.outcomes[:1], None)
+            self.known[one.key] = KnownPush(one.key, one.digest, one.origin, *answer)
+        return pushed
+
+    async def find_push_keys(self, keys: Sequence[UUID]) -> list[KnownPush]:
+        return [self.known[key] for key in keys if key in self.known]
+
+
+def send_one(
+    service: PushService, payload: str, key: RequestKey | None = None
+) -> asyncio.Future[PushOutcome]:
+    ref = make_ref("a")
+    items = PushItems(keys=[ref.key], payloads=[f'"{payload}"'], request_key=key)
+    return service.send(items, [ref], is_queued=False)
+
+
+async def test_copies_in_one_call_leave_the_other_requests_together(spool: PushSpool) -> None:
+    store = KeyedStore()
+    service = make_service(cast(Any, store), spool)
+    key = RequestKey(UUID(int=1), UUID(int=2))
+    sent = [send_one(service, "0"), *(send_one(service, "keyed", key) for _ in range(3))]
+    sent += [send_one(service, str(n)) for n in range(1, 50)]
+    answers = await asyncio.gather(*sent)
+    assert sorted(store.stored) == sorted([*(f'"{n}"' for n in range(50)), '"keyed"'])
+    assert len({tuple(one.message_ids) for one in answers[1:4]}) == 1
+    assert [one.is_repeat for one in answers[1:4]] == [False, True, True]
+    # The call, all but the copies, the copies.
+    assert store.calls == 3
+
+
+async def test_parts_of_one_record_are_no_copies() -> None:
+    key = RequestKey(UUID(int=1), UUID(int=2), UUID(int=3))
+    entries = [make_entry("a") for _ in range(5)]
+    for at, one in enumerate([key, None, key, key._replace(origin=UUID(int=4)), key]):
+        entries[at].items.request_key = one
+    firsts, copies = split_copies(entries)
+    assert (firsts, copies) == ([*entries[:3], entries[4]], [entries[3]])

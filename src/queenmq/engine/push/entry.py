@@ -176,6 +176,23 @@ def answer_known(entries: Sequence[PushEntry], known: Iterable[KnownPush]) -> li
     return left
 
 
+def split_copies(entries: Sequence[PushEntry]) -> tuple[list[PushEntry], list[PushEntry]]:
+    """Split later requests with the key of an earlier one from the others. Parts of one record of
+    the spool share their key and are no copies.
+    """
+    origins: dict[UUID, UUID | None] = {}
+    firsts: list[PushEntry] = []
+    copies: list[PushEntry] = []
+    for entry in entries:
+        key = entry.items.request_key
+        is_first = key is None or key.key not in origins
+        if key is not None and is_first:
+            origins[key.key] = key.origin
+        is_part = key is not None and key.origin is not None and key.origin == origins[key.key]
+        (firsts if is_first or is_part else copies).append(entry)
+    return firsts, copies
+
+
 def _repeat_outcome(entry: PushEntry, key: RequestKey, found: KnownPush) -> PushOutcome:
     if entry.row is not None:
         # It came from the spool, so no caller waits for the details.

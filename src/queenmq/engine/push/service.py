@@ -33,6 +33,7 @@ from queenmq.engine.push.entry import (
     merge,
     select_unanswered,
     split_accepted,
+    split_copies,
 )
 from queenmq.engine.push.repeats import Repeats
 from queenmq.engine.push.sealing import NO_KEYS, Sealing
@@ -311,7 +312,10 @@ class PushService:
     async def _answer_known(
         self, entries: list[PushEntry], lock_timeout_ms: int, *, checks_operations_first: bool
     ) -> None:
-        """Answer the requests that were made before, and store the others."""
+        """Answer the requests that were made before, and store the others.
+
+        Of copies in one call the first is stored before the others, which then get its answer.
+        """
         keys = [entry.items.request_key.key for entry in entries if entry.items.request_key]
         try:
             left = answer_known(entries, await self._store.find_push_keys(keys))
@@ -320,12 +324,14 @@ class PushService:
         except QueenError as error:
             fail_all(entries, error)
             return
-        if left and len(left) < len(entries):
-            await self._store_entries(
-                left, lock_timeout_ms, checks_operations_first=checks_operations_first
-            )
-        elif left:
-            # One key twice in the call, or one that was swept just now.
+        firsts, copies = split_copies(left)
+        if len(firsts) < len(entries):
+            for some in (firsts, copies):
+                await self._store_entries(
+                    some, lock_timeout_ms, checks_operations_first=checks_operations_first
+                )
+        else:
+            # A key was swept just now.
             text = "another request with this idempotency key is under way; try again"
             await self._store_apart(
                 left,
