@@ -37,6 +37,7 @@ tables or files it is for operators, and the error has a sentence for callers be
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
 from uuid import UUID
 
@@ -137,6 +138,12 @@ class StorageUnavailable(QueenError):
         self.is_in_doubt = is_in_doubt
         #: Whether it may be the database as a whole.
         self.is_suspicious = is_suspicious
+
+    def with_doubt(self, *, is_in_doubt: bool) -> StorageUnavailable:
+        """Return the same error for a request that may have been carried out, or was not."""
+        twin = copy.copy(self)
+        twin.is_in_doubt = is_in_doubt
+        return twin
 
 
 class CallTimedOut(StorageUnavailable):

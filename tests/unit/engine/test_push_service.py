@@ -29,6 +29,7 @@ from queenmq.engine.requests import (
 )
 from queenmq.errors import (
     KeyKnown,
+    OperationQueueFull,
     Overloaded,
     PartitionBusy,
     PartitionGone,
@@ -288,9 +289,13 @@ class KeyedStore(ScriptedStore):
         super().__init__()
         self.known: dict[UUID, KnownPush] = {}
         self.calls = 0
+        self.is_full = False
+        self.look_up_error: Exception | None = None
 
     async def push_messages(self, call: PushCall, **_: Any) -> Pushed:
         self.calls += 1
+        if self.is_full:
+            raise OperationQueueFull("full", partition_ids=[], depth=1, bound="one")
         keys = [one for one in call.request_keys or () if one is not None]
         origins: dict[UUID, UUID | None] = {}
         for one in keys:
@@ -309,6 +314,8 @@ class KeyedStore(ScriptedStore):
         return pushed
 
     async def find_push_keys(self, keys: Sequence[UUID]) -> list[KnownPush]:
+        if self.look_up_error is not None:
+            raise self.look_up_error
         return [self.known[key] for key in keys if key in self.known]
 
 
@@ -341,3 +348,32 @@ async def test_parts_of_one_record_are_no_copies() -> None:
         entries[at].items.request_key = one
     firsts, copies = split_copies(entries)
     assert (firsts, copies) == ([*entries[:3], entries[4]], [entries[3]])
+
+
+async def test_only_requests_with_a_key_are_in_doubt_when_the_look_up_of_keys_breaks(
+    spool: PushSpool,
+) -> None:
+    """The call was rolled back before the look-up, so the others can be kept on disk."""
+    store = KeyedStore()
+    service = make_service(cast(Any, store), spool)
+    key = RequestKey(UUID(int=1), UUID(int=2))
+    await send_one(service, "keyed", key)
+    store.look_up_error = StorageUnavailable("gone", public="away", is_in_doubt=True)
+    sent = [send_one(service, "keyed", key), send_one(service, "other")]
+    errors = await asyncio.gather(*sent, return_exceptions=True)
+    found = [(one.public, one.is_in_doubt) for one in cast(list[StorageUnavailable], errors)]
+    assert found == [("away", True), ("away", False)]
+
+
+async def test_a_request_that_was_made_before_needs_no_room(spool: PushSpool) -> None:
+    store = KeyedStore()
+    service = make_service(cast(Any, store), spool)
+    key = RequestKey(UUID(int=1), UUID(int=2))
+    first = await send_one(service, "keyed", key)
+    store.is_full = True
+    new = key._replace(key=UUID(int=9))
+    sent = [send_one(service, "keyed", key), send_one(service, "new", new), send_one(service, "-")]
+    again, *refused = await asyncio.gather(*sent, return_exceptions=True)
+    assert isinstance(again, PushOutcome)
+    assert (again.message_ids, again.is_repeat) == (first.message_ids, True)
+    assert [type(one) for one in refused] == [OperationQueueFull] * 2

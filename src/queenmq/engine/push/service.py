@@ -316,14 +316,7 @@ class PushService:
 
         Of copies in one call the first is stored before the others, which then get its answer.
         """
-        keys = [entry.items.request_key.key for entry in entries if entry.items.request_key]
-        try:
-            left = answer_known(entries, await self._store.find_push_keys(keys))
-        except PartitionBusy:
-            raise
-        except QueenError as error:
-            fail_all(entries, error)
-            return
+        left = await self._answer_repeats(entries)
         firsts, copies = split_copies(left)
         if len(firsts) < len(entries):
             for some in (firsts, copies):
@@ -340,6 +333,24 @@ class PushService:
                 checks_operations_first=checks_operations_first,
             )
 
+    async def _answer_repeats(self, entries: list[PushEntry]) -> list[PushEntry]:
+        """Answer the requests of a call that was rolled back that were made before. Return the
+        others; none if the database did not say.
+        """
+        keys = [entry.items.request_key.key for entry in entries if entry.items.request_key]
+        try:
+            return answer_known(entries, await self._store.find_push_keys(keys))
+        except PartitionBusy:
+            raise
+        except StorageUnavailable as error:
+            # Only what has a key may have been stored: by an earlier try.
+            for entry in entries:
+                has_key = entry.items.request_key is not None
+                entry.fail(error.with_doubt(is_in_doubt=has_key))
+        except QueenError as error:
+            fail_all(entries, error)
+        return []
+
     async def _store_apart(
         self,
         entries: list[PushEntry],
@@ -350,6 +361,9 @@ class PushService:
     ) -> None:
         """Retry the requests one by one, so that only the one at fault fails."""
         if len(entries) == 1:
+            if isinstance(error, OperationQueueFull) and entries[0].items.request_key:
+                # A request that was made before needs no room.
+                entries = await self._answer_repeats(entries)
             fail_all(entries, error)
         else:
             for entry in entries:
