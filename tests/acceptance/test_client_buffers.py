@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from queenmq import BufferFailed, ClientClosed, Queen
 from tests.support.broker import SOON_S, BrokerProcess, unique
 from tests.support.faulty_proxy import faulty_proxy
-from tests.support.scripted_server import Say, scripted
+from tests.support.scripted_server import Say, Silence, scripted
 from tests.support.waiting import wait_until_async
 
 FAST: dict[str, Any] = {"retry_delay_millis": 1, "max_retry_delay": 0.05, "retry_attempts": 1}
@@ -219,6 +220,108 @@ async def test_what_was_refused_elsewhere_comes_back_before_anybody_waits_for_it
             await asyncio.wait_for(client.push_buffered(queue, "good"), SOON_S)
         assert [item["payload"] for item in failed.value.items] == ["bad"]
         await client.push_buffered(queue, "good", message_count=1)
+
+
+class FailingJson:
+    """The module `json`, with an answer that it fails to read for as long as a test wants."""
+
+    def __init__(self) -> None:
+        self.is_failing = False
+
+    def dumps(self, value: Any, /) -> str:
+        return json.dumps(value)
+
+    def loads(self, text: bytes, /) -> Any:
+        if self.is_failing:
+            raise TypeError("out of order")
+        return json.loads(text)
+
+
+@pytest.mark.parametrize("library", [None, json], ids=["msgspec", "json"])
+async def test_a_payload_that_cannot_be_encoded_is_refused_at_once_and_holds_nothing_up(
+    broker: BrokerProcess, queen: Queen, library: Any
+) -> None:
+    queue = unique()
+    async with Queen(broker.url, json=library) as client:
+        await client.push_buffered(queue, "before", **NEVER)
+        with pytest.raises(TypeError):
+            await client.push_buffered(queue, ["beside", object()], **NEVER)
+        with pytest.raises(TypeError):
+            await client.queue(queue).buffer({**NEVER}).push({"data": object()})
+        await client.push_buffered(queue, "after", **NEVER)
+        assert client.get_buffer_stats()["totalBufferedMessages"] == 2
+        await asyncio.wait_for(client.flush_all_buffers(), SOON_S)
+        assert await data(queen, queue) == ["before", "after"]
+
+
+async def test_a_payload_is_sent_as_it_was_when_it_was_buffered(queen: Queen) -> None:
+    queue, payload = unique(), {"step": 1}
+    await queen.push_buffered(queue, payload, **NEVER)
+    payload["step"] = 2
+    await queen.flush_all_buffers()
+    assert await data(queen, queue) == [{"step": 1}]
+
+
+async def test_a_buffer_survives_an_error_that_is_not_of_the_client(
+    broker: BrokerProcess, queen: Queen
+) -> None:
+    queue, library = unique(), FailingJson()
+    async with Queen(broker.url, json=library, **FAST) as client:
+        library.is_failing = True
+        await client.push_buffered(queue, [1, 2], **NEVER)
+        with pytest.raises(BufferFailed, match="TypeError: out of order") as failed:
+            await asyncio.wait_for(client.flush_all_buffers(), SOON_S)
+        assert [item["payload"] for item in failed.value.items] == [1, 2]
+        library.is_failing = False
+        await client.push_buffered(queue, 3, **NEVER)
+        await asyncio.wait_for(client.flush_all_buffers(), SOON_S)
+        # The first two were stored when their answer could not be read; they are not stored twice.
+        assert await data(queen, queue) == [1, 2, 3]
+
+
+async def test_close_hands_back_the_items_of_all_partitions(broker: BrokerProcess) -> None:
+    library, long, refused = FailingJson(), "x" * 300, list[BufferFailed]()
+    client = Queen(
+        broker.url, json=library, on_buffer_error=refused.append, close_timeout=0.2, **FAST
+    )
+    for payload in (1, 2):
+        item = {"data": payload, "transactionId": long}
+        await client.push_buffered(unique(), item, message_count=1)
+    await wait_until_async(lambda: len(refused) == 2, timeout_s=SOON_S, what="the refusals")
+    await client.push_buffered(unique(), 3, **NEVER)
+    library.is_failing = True
+    with pytest.raises(BufferFailed, match="TypeError: out of order") as failed:
+        await client.close()
+    assert "255" in failed.value.reason
+    assert sorted(item["payload"] for item in failed.value.items) == [1, 2, 3]
+
+
+async def test_a_flush_hands_back_what_was_refused_in_all_partitions(
+    broker: BrokerProcess, queen: Queen
+) -> None:
+    queue, long = unique(), "x" * 300
+    async with Queen(broker.url) as client:
+        for payload in (1, 2):
+            item = {"data": payload, "transactionId": long}
+            await client.push_buffered(queue, item, partition=f"p{payload}", **NEVER)
+        await client.push_buffered(queue, 3, **NEVER)
+        with pytest.raises(BufferFailed, match="255") as failed:
+            await client.flush_all_buffers()
+        assert sorted(item["payload"] for item in failed.value.items) == [1, 2]
+    assert await data(queen, queue) == [3]
+
+
+async def test_close_ends_a_flush_that_gets_no_answer() -> None:
+    async with scripted(Silence()) as server:
+        client = Queen(server.url, close_timeout=0.1)
+        await client.push_buffered("q", [1, 2], **NEVER)
+        flush = asyncio.create_task(client.flush_all_buffers())
+        await wait_until_async(lambda: server.connections, timeout_s=SOON_S, what="the push")
+        with pytest.raises(BufferFailed, match="no time was left"):
+            await client.close()
+        with pytest.raises(BufferFailed) as failed:
+            await asyncio.wait_for(flush, SOON_S)
+    assert [item["payload"] for item in failed.value.items] == [1, 2]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

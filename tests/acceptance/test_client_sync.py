@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from queenmq import (
+    BufferFailed,
     ClientClosed,
     Message,
     ResourceNotFound,
@@ -198,3 +199,17 @@ def test_errors_come_out_and_a_closed_client_says_so(broker: BrokerProcess) -> N
     queen.close()
     with pytest.raises(ClientClosed):
         queen.push("q", 1)
+
+
+def test_a_payload_that_cannot_be_encoded_holds_up_no_buffer(broker: BrokerProcess) -> None:
+    queue, long = unique(), "x" * 300
+    client = SyncQueen(broker.url)
+    client.push_buffered(queue, "good", partition="p", time_millis=3_600_000)
+    client.push_buffered(queue, {"data": "refused", "transactionId": long}, time_millis=3_600_000)
+    with pytest.raises(TypeError):
+        client.push_buffered(queue, object(), partition="p")
+    with pytest.raises(BufferFailed, match="255") as failed:
+        client.close()
+    assert [item["payload"] for item in failed.value.items] == ["refused"]
+    with SyncQueen(broker.url) as other:
+        assert data(other, queue) == ["good"]

@@ -2,7 +2,7 @@
 
 A failed flush keeps all messages. The buffer fills up meanwhile, and then the caller waits.
 Messages that the server refuses for good go to the callback, and into the error of the next flush
-or close.
+or close. Messages arrive encoded, so no payload can make a flush fail.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from queenmq.client.errors import BufferFailed, ClientError, RequestFailed
 from queenmq.client.http.servers import affinity_key
@@ -24,6 +24,13 @@ logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 Item = dict[str, Any]
+
+
+class Entry(NamedTuple):
+    """An item, and its JSON as it is sent. An error hands the item back."""
+
+    item: Item
+    data: bytes
 
 
 class Room:
@@ -73,7 +80,7 @@ class Buffer:
         self._pusher = pusher
         self._transport = transport
         self._on_error = on_error
-        self._items: deque[Item] = deque()
+        self._items: deque[Entry] = deque()
         self._refused: list[Item] = []
         self._reason = ""
         self._since = 0.0
@@ -98,14 +105,14 @@ class Buffer:
         self._time_s = time_millis / 1000
         self._size_max = max(self._count_max, max_size)
 
-    async def add(self, items: list[Item]) -> None:
+    async def add(self, entries: Sequence[Entry]) -> None:
         self._callers += 1
         try:
-            for number, item in enumerate(items):
+            for number, entry in enumerate(entries):
                 await self._wait_for_room()
                 if self._is_closing:
-                    raise BufferFailed(items[number:], "the client was closed")
-                self._append(item)
+                    raise BufferFailed(_items_of(entries[number:]), "the client was closed")
+                self._append(entry)
         finally:
             self._callers -= 1
 
@@ -120,10 +127,10 @@ class Buffer:
                 raise next(iter(self._room.refusing))._take_refused()
             await self._room.wait()
 
-    def _append(self, item: Item) -> None:
+    def _append(self, entry: Entry) -> None:
         if not self._items:
             self._since = self._now()
-        self._items.append(item)
+        self._items.append(entry)
         self._room.take()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -140,23 +147,25 @@ class Buffer:
         if self._refused:
             raise self._take_refused()
 
-    async def close(self, timeout: float) -> tuple[list[Item], str]:
-        """Send all items. Return those that could not be delivered, and the reason."""
+    async def close(self, timeout: float) -> None:
+        """Send all items, or raise BufferFailed with those that could not be delivered."""
         self._is_closing = True
         self._wake.set()
         if self._task is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await asyncio.shield(self._task)
+            await asyncio.wait([self._task], timeout=timeout)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        left, self._reason = [*self._refused, *self._items], self._reason or "no time was left"
+        left = [*self._refused, *_items_of(self._items)]
+        if not left:
+            return
+        failure = BufferFailed(left, self._reason or "no time was left")
+        self._end_flushes(failure)
         # Wake pushes that wait for room.
         self._items.clear()
         self._refused.clear()
         self._room.refusing.pop(self, None)
         self._room.free(len(left))
-        return left, self._reason
+        raise failure
 
     async def _run(self) -> None:
         failures = 0
@@ -167,9 +176,12 @@ class Buffer:
             batch = [self._items[i] for i in range(min(self._count_max, len(self._items)))]
             try:
                 await self._send(batch)
-            except ClientError as error:
+            except Exception as error:
+                # Whatever went wrong, such as in the user's own `json`: no item is lost, and none
+                # waits for a task that has died.
                 failures += 1
-                self._fail(str(error))
+                is_ours = isinstance(error, ClientError)
+                self._fail(str(error) if is_ours else f"{type(error).__name__}: {error}")
                 policy = self._transport.policy
                 await self._wait(policy.backoff(failures, random=random.random))
             else:
@@ -191,10 +203,10 @@ class Buffer:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._wake.wait()
 
-    async def _send(self, batch: list[Item]) -> None:
+    async def _send(self, batch: list[Entry]) -> None:
         """Send the first items. Items that were not stored stay at the front."""
         try:
-            results = await self._pusher.send(batch, key=self._key)
+            results = await self._pusher.send_encoded([one.data for one in batch], key=self._key)
         except RequestFailed as error:
             if not 400 <= error.status < 500 or error.status in (401, 403, 429):
                 raise
@@ -233,7 +245,7 @@ class Buffer:
 
         The next flush hands it back.
         """
-        item = self._items[0]
+        item = self._items[0].item
         self._refused.append(item)
         self._room.take()
         self._room.refusing[self] = None
@@ -242,12 +254,15 @@ class Buffer:
 
     def _fail(self, reason: str) -> None:
         """Keep all items and report the error to all waiting flushes."""
-        error = BufferFailed(list(self._items), reason)
+        error = BufferFailed(_items_of(self._items), reason)
+        self._end_flushes(error)
+        self._report(error)
+
+    def _end_flushes(self, error: BufferFailed) -> None:
         waiters, self._waiters = self._waiters, []
         for _, future in waiters:
             if not future.done():
                 future.set_exception(error)
-        self._report(error)
 
     def _report(self, error: BufferFailed) -> None:
         self._reason = error.reason
@@ -271,3 +286,7 @@ class Buffer:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _items_of(entries: Iterable[Entry]) -> list[Item]:
+    return [entry.item for entry in entries]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from queenmq import wire
 from queenmq.client.builders import Buffered
 from queenmq.client.errors import BufferFailed, ClientClosed
 from queenmq.client.http.transport import Transport
-from queenmq.client.push.buffer import Buffer, Item, Key, Room
+from queenmq.client.push.buffer import Buffer, Entry, Item, Key, Room
 from queenmq.client.push.pushing import Pusher
 
 
@@ -22,6 +22,8 @@ class BufferKeywords(TypedDict, total=False):
     max_size: int
 
 
+#: Different reasons that the text of an error lists.
+_REASONS_MAX = 5
 _DEFAULTS: BufferKeywords = {"message_count": 100, "time_millis": 1_000, "max_size": 10_000}
 
 
@@ -54,15 +56,21 @@ class Buffers:
         self._is_closed = False
 
     async def add(self, items: list[Item], options: Mapping[str, Any]) -> Buffered:
-        """Add items, as soon as there is room for them."""
+        """Add items, as soon as there is room for them.
+
+        They are encoded first. So a payload that cannot be encoded raises here, as in a direct
+        push, and then none of the items is added.
+        """
         if self._is_closed:
             raise ClientClosed("the client was closed; it takes no more messages")
         unknown = options.keys() - _DEFAULTS.keys()
         if unknown:
             raise TypeError(f"a buffer has no option {', '.join(sorted(unknown))}")
-        by_partition: dict[Key, list[Item]] = {}
+        encode = self._transport.codec.encode
+        by_partition: dict[Key, list[Entry]] = {}
         for item in items:
-            by_partition.setdefault((item["queue"], item["partition"]), []).append(item)
+            entry = Entry(item, encode(item))
+            by_partition.setdefault((item["queue"], item["partition"]), []).append(entry)
         for key, some in by_partition.items():
             buffer = self._buffers.get(key) or self._make(key)
             buffer.configure(**{**_DEFAULTS, **options})
@@ -84,24 +92,21 @@ class Buffers:
             await self._buffers[key].flush()
 
     async def flush_all(self) -> None:
-        """Flush all buffers, even if one fails. Then raise the first failure."""
+        """Flush all buffers, even if some fail. The error has the items of all that failed."""
         done = await asyncio.gather(
             *(buffer.flush() for buffer in self._buffers.values()), return_exceptions=True
         )
-        for result in done:
-            if isinstance(result, BaseException):
-                raise result
+        _raise_failures(done)
 
     async def close(self, timeout: float) -> None:
         """Send everything, with retries until the time is over. The error has the rest."""
         self._is_closed = True
         buffers = list(self._buffers.values())
         self._buffers.clear()
-        left = await asyncio.gather(*(buffer.close(timeout) for buffer in buffers))
-        items = [item for some, _ in left for item in some]
-        if items:
-            reason = next(reason for some, reason in left if some)
-            raise BufferFailed(items, reason)
+        done = await asyncio.gather(
+            *(buffer.close(timeout) for buffer in buffers), return_exceptions=True
+        )
+        _raise_failures(done)
 
     def stats(self) -> BufferStats:
         buffers = [one for one in self._buffers.values() if one.count]
@@ -111,3 +116,21 @@ class Buffers:
             oldest_buffer_age=max((one.age_ms() for one in buffers), default=0.0),
             flushes_performed=self._flushes + sum(one.flushes for one in self._buffers.values()),
         )
+
+
+def _raise_failures(done: Sequence[BaseException | None]) -> None:
+    """Raise one error with the items and the reasons of all buffers that failed."""
+    failures = [one for one in done if isinstance(one, BufferFailed)]
+    other = next((one for one in done if one is not None and one not in failures), None)
+    if failures:
+        items = [item for one in failures for item in one.items]
+        raise BufferFailed(items, _join_reasons(failures)) from other
+    if other is not None:
+        raise other
+
+
+def _join_reasons(failures: Sequence[BufferFailed]) -> str:
+    reasons = list(dict.fromkeys(one.reason for one in failures))
+    if len(reasons) > _REASONS_MAX:
+        reasons[_REASONS_MAX:] = [f"and {len(reasons) - _REASONS_MAX} more reasons"]
+    return "; ".join(reasons)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -52,16 +53,23 @@ class Pusher:
         if len(items) > 1 and self._now() >= self._named_until and not are_named(items):
             results = await self._send_once(items, key, once or str(random_uuid()))
         if results is None:
-            results = await self._send(PUSH, {"items": name_items(items)}, len(items), key)
+            data = self._transport.codec.encode({"items": name_items(items)})
+            results = await self._send(PUSH, data, len(items), key)
+        return await self._replace_finished(results) if self._polls else results
+
+    async def send_encoded(self, items: Sequence[bytes], *, key: str | None) -> Results:
+        """Push items that are JSON and have names, as `send` does."""
+        data = b'{"items":[' + b",".join(items) + b"]}"
+        results = await self._send(PUSH, data, len(items), key)
         return await self._replace_finished(results) if self._polls else results
 
     async def _send_once(
         self, items: list[dict[str, Any]], key: str | None, once: str
     ) -> Results | None:
         """Push with an idempotency key. Return None if the server knows no keys."""
-        body = {"items": items, "idempotencyKey": once}
+        data = self._transport.codec.encode({"items": items, "idempotencyKey": once})
         try:
-            return await self._send(PUSH_ONCE, body, len(items), key)
+            return await self._send(PUSH_ONCE, data, len(items), key)
         except RequestFailed as error:
             # A server that gave no clear answer before may have stored it under the key.
             if error.status not in _NO_SUCH_ROUTE or error.is_repeated:
@@ -69,8 +77,7 @@ class Pusher:
         self._named_until = self._now() + _NAMED_S
         return None
 
-    async def _send(self, path: str, body: Any, count: int, key: str | None) -> Results:
-        data = self._transport.codec.encode(body)
+    async def _send(self, path: str, data: bytes, count: int, key: str | None) -> Results:
         answer = await self._transport.request("POST", path, data, key=key)
         results: Results = self._transport.read(answer, Results, f"POST {path}")
         if len(results) != count:
