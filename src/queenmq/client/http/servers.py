@@ -68,9 +68,6 @@ class Servers:
         health.failures = 0
         health.out_until = 0.0
 
-    def is_out(self, url: str, *, now: float) -> bool:
-        return self._health[url].out_until > now
-
 
 def affinity_key(
     queue: str | None, partition: str | None, group: str | None, namespace: str | None = None,
