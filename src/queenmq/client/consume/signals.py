@@ -32,7 +32,7 @@ _holds: dict[asyncio.AbstractEventLoop | None, _Hold] = {}
 def call_on_signals(
     listener: Callable[[], object], loop: asyncio.AbstractEventLoop | None = None
 ) -> Iterator[None]:
-    """Call `tell` on SIGINT and SIGTERM. It must be quick and safe at any moment.
+    """Call `listener` on SIGINT and SIGTERM. It must be quick and safe at any moment.
 
     An event loop of the main thread handles the signals itself, because nothing else reliably wakes
     it. Without one, the main thread has to wake up now and then, for the same reason.

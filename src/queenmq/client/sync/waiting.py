@@ -26,7 +26,7 @@ class Waiter(Generic[T]):
 
 
 class _Waiting(Protocol[T_co]):
-    """The part of an object that `waited` uses. `T_co` is the type of its result."""
+    """The part of an object that `wait_for_method` uses. `T_co` is the type of its result."""
 
     _thread: LoopThread
 

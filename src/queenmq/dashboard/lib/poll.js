@@ -32,7 +32,8 @@ export function nextDelayMs(everyMs, failures, retryAfterMs = 0, tookMs = 0) {
 }
 
 /**
- * Load something now, and again every `everyMs` (0: once). `inputs` that change start over with no data.
+ * Load something now, and again every `everyMs` (0: never) and whenever the page is shown again. A failed load is
+ * retried. `inputs` that change start over with no data.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {{everyMs?: number, inputs?: unknown[], keep?: boolean}} [options] `keep`: show old data while new loads.
