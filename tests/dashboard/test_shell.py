@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
+import asyncpg
 import pytest
 
-from tests.support.broker import Api, BrokerProcess, unique
+from tests.support.broker import SOON_S, Api, BrokerProcess, unique
 from tests.support.browser import Watched
 from tests.support.tokens import signed
 
@@ -127,6 +131,55 @@ def test_a_name_of_dots_leads_nowhere_else(watched: Watched) -> None:
     )
     # As a browser reads the path, it would be the seek of the whole queue.
     assert (said, asked) == (["refused", "refused"], [])
+
+
+async def _hold_queue(database_url: str, queue: str, held: Event, released: Event) -> None:
+    """Keep the queue from being deleted until the release."""
+    connection = await asyncpg.connect(database_url)
+    async with connection.transaction():
+        await connection.fetch("SELECT FROM queen.queues WHERE name = $1 FOR UPDATE", queue)
+        held.set()
+        await asyncio.to_thread(released.wait, SOON_S)
+    await connection.close()
+
+
+def test_a_long_deletion_does_not_lose_the_broker(
+    open_page: Callable[..., Watched],
+    broker: BrokerProcess,
+    shared_database_url: str,
+    run: Callable[..., Any],
+) -> None:
+    queue = unique()
+    run(_push_to(broker.url, queue))
+    # A page without the dashboard, whose own looks would run out of time when the clock jumps.
+    watched = open_page(broker.url)
+    watched.forgiven.append("/favicon.ico")
+    page = watched.open()
+    script = page.locator("script[type=module]").get_attribute("src")
+    api = urljoin(page.url, script).replace("main.js", "lib/api.js")
+    page.goto(api)
+    page.clock.install()
+    begin = """async ([api, queue]) => {
+        const { path, send } = await import(api);
+        const { connection } = await import(api.replace("api.js", "store.js"));
+        const where = path`/api/v1/resources/queues/${queue}`;
+        window.said = send("DELETE", where).catch((error) => error.kind);
+        window.isLost = () => connection.get().isLost;
+    }"""
+    held, released = Event(), Event()
+    with ThreadPoolExecutor(1) as pool:
+        hold = pool.submit(asyncio.run, _hold_queue(shared_database_url, queue, held, released))
+        try:
+            assert held.wait(SOON_S)
+            with page.expect_request("**/resources/queues/*"):
+                page.evaluate(begin, [api, queue])
+            # Far beyond the limit of any other answer.
+            page.clock.fast_forward(600_000)
+            assert page.evaluate("window.isLost()") is False
+        finally:
+            released.set()
+        hold.result()
+    assert page.evaluate("window.said")["existed"] is True
 
 
 def test_the_theme_is_kept(watched: Watched) -> None:

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from queenmq.cli.display.output import Column
 from queenmq.cli.display.times import parse_time, when
 from queenmq.cli.exits import NothingThere
-from queenmq.cli.queues.queues import COUNTERS, LONG_MS
+from queenmq.cli.queues.queues import COUNTERS
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
 from queenmq.clock import unix_ms
 
@@ -123,7 +123,7 @@ def clear(session: Session, queue: QueueName, partition: PartitionName, yes: Yes
     """
     what = f"partition {partition} of queue {queue}"
     confirm(f"Drop all messages of {what} on {session.server.url}?", yes=yes)
-    answer = session.open(timeout_millis=LONG_MS).admin.clear_queue(queue, partition)
+    answer = session.queen.admin.clear_queue(queue, partition)
     session.out.done(f"{what} is empty", answer)
 
 
@@ -142,7 +142,7 @@ def delete(
     """
     what = f"partition {partition} of queue {queue}"
     confirm(f"Delete {what} on {session.server.url} with all its messages?", yes=yes)
-    answer = session.open(timeout_millis=LONG_MS).admin.delete_partition(queue, partition)
+    answer = session.queen.admin.delete_partition(queue, partition)
     session.out.done(f"{what} is deleted", answer)
 
 

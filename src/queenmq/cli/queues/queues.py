@@ -14,9 +14,6 @@ from queenmq.cli.session import QueueName, Session, Yes, command, confirm
 
 app = typer.Typer(help="Queues: list, set up, empty, delete.", no_args_is_help=True)
 
-#: Deleting and clearing are one transaction of at most ten minutes.
-LONG_MS = 600_000
-
 _COLUMNS = [
     Column("name", "QUEUE"),
     Column("namespace", "NAMESPACE", rank=2),
@@ -138,7 +135,7 @@ def delete(session: Session, queue: QueueName, yes: Yes = False) -> None:
     Example: queen queues delete --yes old-orders
     """
     confirm(f"Delete queue {queue} on {session.server.url} with all its messages?", yes=yes)
-    answer = session.open(timeout_millis=LONG_MS).delete_queue(queue)
+    answer = session.queen.delete_queue(queue)
     if not answer.existed:
         raise NothingThere(f"queue {queue!r} does not exist; check its name")
     session.out.done(f"queue {queue} is deleted", answer)
@@ -159,7 +156,7 @@ def clear(
     """
     what = f"queue {queue}" if partition is None else f"partition {partition} of queue {queue}"
     confirm(f"Drop all messages of {what} on {session.server.url}?", yes=yes)
-    answer = session.open(timeout_millis=LONG_MS).admin.clear_queue(queue, partition)
+    answer = session.queen.admin.clear_queue(queue, partition)
     session.out.done(
         f"dropped {format_count(answer.messages_deleted, 'message')} of {what}", answer
     )

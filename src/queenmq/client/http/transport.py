@@ -1,6 +1,7 @@
 """Owns HTTP: one pool of connections, tokens, timeouts, retries on several servers.
 
-It knows nothing about queues. `retry` decides what to retry, `servers` where to send it.
+It knows nothing about queues. `retry` decides what to retry, `servers` where to send it,
+`long_calls` what may take long.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from queenmq.client.http.headers import header_text
 from queenmq.client.http.retry import RetryPolicy, parse_retry_after
 from queenmq.client.http.servers import Servers
 from queenmq.client.http.tokens import Token, TokenFile
+from queenmq.client.long_calls import LONG_S, is_long
 
 T = TypeVar("T")
 
@@ -91,9 +93,10 @@ class Transport:
         return self.read(answer, wanted, f"{method} {path}") if answer.body else None
 
     async def fetch(self, method: str, path: str, wanted: type[T], body: Any = None) -> T:
-        """Send a value and return the answer, decoded as this type."""
+        """Send a value and return the answer, decoded as this type. The call may be a long one."""
         data = None if body is None else self.codec.encode(body)
-        found: T = self.read(await self.request(method, path, data), wanted, f"{method} {path}")
+        answer = await self.request(method, path, data, is_long=is_long(method, path))
+        found: T = self.read(answer, wanted, f"{method} {path}")
         return found
 
     def read(self, answer: Answer, wanted: Any, where: str) -> Any:
@@ -116,13 +119,21 @@ class Transport:
         timeout: float | None = None,
         key: str | None = None,
         policy: RetryPolicy | None = None,
+        is_long: bool = False,
     ) -> Answer:
-        """Send one request, with retries and on other servers where that can help."""
+        """Send one request, with retries and on other servers where that can help.
+
+        A long call has ten minutes more. It is not repeated if it failed after the ordinary time
+        limit: the client, a proxy or the server gave up waiting, and it may still be under way.
+        """
+        if is_long:
+            timeout = self._timeout + LONG_S
         policy = policy or self.policy
         tried: set[str] = set()
         attempt, is_repeated = 1, False
         while True:
-            base = self._only or self.servers.choose(key, now=self._now(), tried=tried)
+            began = self._now()
+            base = self._only or self.servers.choose(key, now=began, tried=tried)
             try:
                 answer = await self._try(method, base, path, body, timeout, policy)
                 return answer._replace(is_repeated=True) if is_repeated else answer
@@ -130,6 +141,8 @@ class Transport:
                 refused.is_repeated = is_repeated
                 raise
             except _Failed as failed:
+                if is_long and self._now() - began >= self._timeout:
+                    raise failed.error from failed.error.__cause__
                 is_repeated = is_repeated or failed.may_be_done
                 if failed.status != 429:
                     self.servers.note_failure(base, now=self._now())

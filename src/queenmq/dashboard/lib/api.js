@@ -6,9 +6,10 @@
  */
 import { ApiError, errorOf } from "./errors.js";
 import { parseExact } from "./json.js";
+import { isLong, LONG_MS } from "./long_calls.js";
 import { connection, session } from "./store.js";
 
-/** Longer than any answer of the API takes that a person waits for. */
+/** Longest wait for an answer. Long calls get more. */
 const TIMEOUT_MS = 30_000;
 
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
@@ -69,7 +70,7 @@ async function request(method, url, body, { signal, ...reading }) {
   // Not AbortSignal.any: a page that stays open would collect a signal per request at the one of its view.
   const limit = new AbortController();
   const end = () => limit.abort();
-  const timer = setTimeout(end, TIMEOUT_MS);
+  const timer = setTimeout(end, isLong(method, url) ? TIMEOUT_MS + LONG_MS : TIMEOUT_MS);
   signal?.addEventListener("abort", end);
   try {
     signal?.throwIfAborted();
