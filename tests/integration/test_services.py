@@ -12,11 +12,13 @@ import pytest
 
 from queenmq.engine.lifecycle import Health, LoopService, Service
 from queenmq.server.orders import BrokerOrders
+from queenmq.server.stop_time import StopTime
 from queenmq.server.wiring.broker import Broker
 from queenmq.settings import load
 from tests.support.waiting import wait_until_async
 
 SOON_S = 30.0
+SOON_MS = 30_000
 #: In the order of their start. They stop in the reverse order.
 ALWAYS = ["database", "joining", "spool-drain", "load-manager", "metering", "call-paces"]
 JOINED = [
@@ -31,7 +33,7 @@ async def broker(database_url: str, tmp_path: Path) -> AsyncIterator[Broker]:
     settings = load({"spool_dir": str(tmp_path / "spool"), "db_pool_size": 4})
     made = Broker(BrokerOrders(url=database_url, settings=settings))
     yield made
-    await made.stop()
+    await made.stop(StopTime(SOON_MS))
 
 
 def _services(broker: Broker) -> list[Service]:
@@ -75,7 +77,7 @@ async def test_a_stop_leaves_no_task_behind(broker: Broker) -> None:
     before = asyncio.all_tasks()
     await broker.start()
     assert asyncio.all_tasks() > before
-    await broker.stop()
+    await broker.stop(StopTime(SOON_MS))
     await wait_until_async(
         lambda: asyncio.all_tasks() == before, timeout_s=SOON_S, what="the last task to end"
     )
@@ -138,4 +140,4 @@ async def test_without_the_database_its_services_wait(tmp_path: Path) -> None:
         found = (await _read_health(broker))["services"]
         assert found == dict.fromkeys(ALWAYS, "running") | dict.fromkeys(JOINED, "stopped")
     finally:
-        await broker.stop()
+        await broker.stop(StopTime(SOON_MS))

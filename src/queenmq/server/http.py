@@ -15,6 +15,7 @@ from queenmq.server.edge.origins import OriginRules, is_loopback, make_judge
 from queenmq.server.edge.server import EdgeServer
 from queenmq.server.edge.shared import Edge
 from queenmq.server.orders import BrokerOrders
+from queenmq.server.stop_time import StopTime
 from queenmq.server.tls.certificates import Certificates, find_files
 from queenmq.server.tls.link import TlsLink
 from queenmq.server.wiring.broker import Broker
@@ -138,11 +139,12 @@ async def _serve(
     await stop.wait()
     # No new connections, parked polls answered, the rest finished.
     server.close()
-    await broker.begin_stop()
-    await server.stop(max(1.0, settings.shutdown_timeout_ms / 1000))
+    time = StopTime(settings.shutdown_timeout_ms)
+    # At once, so that a pop whose call hangs takes no time from requests that can be answered.
+    await asyncio.gather(broker.begin_stop(time), server.stop(time.work_left_s()))
     if certificates is not None:
         await certificates.stop()
-    await broker.stop()
+    await broker.stop(time)
 
 
 def _certificates(settings: Settings) -> Certificates | None:

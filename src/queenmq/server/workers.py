@@ -23,6 +23,7 @@ from queenmq.clock import now_ms
 from queenmq.metrics.cells import make_shared
 from queenmq.server.http import serve
 from queenmq.server.orders import BrokerOrders
+from queenmq.server.stop_time import exit_limit_s
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ def _supervise(
         found = [_await_ready(worker) for worker, _ in workers]
         if None in found:
             return False
-        # Those that replace others need not find out first, and spool where the others do.
+        # Replacement workers know the database and use the same spool.
         database_id = next((one for one in found if one), None)
         if database_id is not None:
             orders = msgspec.structs.replace(orders, missing=None, database_id=database_id)
@@ -105,7 +106,7 @@ def _supervise(
                         workers[place] = _start(sock, orders, place)
         return True
     finally:
-        _stop([worker for worker, _ in workers], settings.shutdown_timeout_ms / 1000 + 5)
+        _stop([worker for worker, _ in workers], exit_limit_s(settings.shutdown_timeout_ms))
         os.close(metrics_fd)
 
 

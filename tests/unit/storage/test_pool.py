@@ -508,3 +508,16 @@ async def _fuzz(slots: int, steps: list[tuple[str, int]]) -> None:
     await wait_until_async(lambda: pool.in_use == 0, timeout_s=10, what="the last to be mended")
     assert pool.waiting == 0
     assert set(server.alive) == {one for one in pool._idle if not one.is_lost}
+
+
+async def test_a_close_that_is_cut_off_ends_all_connections() -> None:
+    server = Server()
+    pool = server.pool(2)
+    connection = await pool.take(1)
+    closing = asyncio.create_task(pool.close())
+    await turn()
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+    assert connection.is_lost
+    pool.give_back(connection, is_answered=False)
+    assert pool.in_use == 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from queenmq.engine.load.metrics import register_load
 from queenmq.engine.maintenance import Maintenance
 from queenmq.server.auth.wiring import make_access
 from queenmq.server.metering.requests import RequestMeter
 from queenmq.server.orders import BrokerOrders
+from queenmq.server.stop_time import StopTime
 from queenmq.server.wiring.acking import make_acking
 from queenmq.server.wiring.application import Parts, make_application
 from queenmq.server.wiring.ground import make_ground
@@ -94,27 +96,31 @@ class Broker:
         return self._ground.membership.database_id
 
     async def start(self) -> None:
-        """Serve. Without the database as well as that goes, and wholly as soon as it is there."""
+        """Serve. Without the database, keep pushes on disk and refuse the rest until it is back."""
         await self._lifecycle.always.start()
 
-    async def begin_stop(self) -> None:
+    async def begin_stop(self, time: StopTime) -> None:
         """Answer parked polls, so that the server can close its connections."""
         self._health.is_stopping = True
         self._maintenance.stop()
-        await self._popping.pop.drain()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(time.work_until_s):
+                await self._popping.pop.drain()
 
-    async def stop(self) -> None:
+    async def stop(self, time: StopTime) -> None:
         """Finish work in flight within a time limit, and disconnect."""
-        try:
-            async with asyncio.timeout(self._ground.settings.shutdown_timeout_ms / 1000):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(time.work_until_s):
                 await self._pushing.push.drain()
                 await self._acking.ack.drain()
                 await self._acking.transactions.drain()
                 await self._acking.cycles.drain()
                 await self._popping.leases.drain()
-        except TimeoutError:
-            pass
-        await self._lifecycle.always.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(time.closed_until_s):
+                await self._lifecycle.always.stop()
+        # Nothing once the services have stopped. Otherwise it ends the calls that they left behind.
+        self._ground.database.cut_off()
         await self._pushing.spool_files.close()
         if self._spans is not None:
-            await asyncio.to_thread(self._spans.close)
+            await time.close_in_thread(self._spans.close)

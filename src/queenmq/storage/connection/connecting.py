@@ -67,6 +67,8 @@ class Connector:
         self._chosen: Host | None = None
         self._newest: ServerState | None = None
         self._open: set[ServerConnection] = set()
+        #: Connections whose server is being asked for its state.
+        self._new: set[ServerConnection] = set()
         #: Running attempts.
         self._opening: dict[asyncio.Task[ServerConnection], Host] = {}
         self._finding: asyncio.Task[Server] | None = None
@@ -133,7 +135,7 @@ class Connector:
 
     def drop_all(self) -> None:
         """Close all connections: the database is down, and another server may come back."""
-        for connection in list(self._open):
+        for connection in (*self._open, *self._new):
             connection.terminate()
 
     async def close(self) -> None:
@@ -219,12 +221,15 @@ class Connector:
                     timeout=limit_s,
                     target_session_attrs=SessionAttribute.any,
                 )
+                self._new.add(connection)
                 try:
                     connection.server = Server(host, await _read_state(connection))
                     _keep_alive(connection)
                 except BaseException:
                     connection.terminate()
                     raise
+                finally:
+                    self._new.discard(connection)
         return connection
 
     def _keep(self, connection: ServerConnection) -> None:

@@ -12,7 +12,6 @@ while: calls then share the connections that are open.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import itertools
 from collections.abc import Awaitable, Callable
@@ -154,16 +153,20 @@ class ConnectionPool(Generic[C]):
             if not turn.done():
                 turn.set_exception(_make_closed())
         self._heap.clear()
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_CLOSE_S):
                 while self.in_use:
                     self._has_ended.clear()
                     await self._has_ended.wait()
                 ending = [connection.close() for connection in self._idle]
                 await asyncio.gather(*ending, return_exceptions=True)
-        self._idle.clear()
-        for connection in list(self._open):
-            self._drop(connection)
+        except TimeoutError:
+            pass
+        finally:
+            # Also when the caller has no more time.
+            self._idle.clear()
+            for connection in list(self._open):
+                self._drop(connection)
 
     # Inside.
 
@@ -189,7 +192,7 @@ class ConnectionPool(Generic[C]):
                 if self.in_use:
                     return None
                 self.in_use += 1
-            # With the slot goes the chance to open a connection.
+            # Pass the slot on, so that the next call can try to connect.
             self._hand_on(None)
             raise
         self._open.add(connection)
