@@ -16,6 +16,14 @@ from queenmq.settings import Settings, load
 FIELDS = [field.name for field in msgspec.structs.fields(Settings)]
 
 
+def test_the_settings_page_shows_the_error_of_a_bad_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEEN_PUSH_ROWS_MAX", "x")
+    with pytest.raises(SettingsError) as caught:
+        load({})
+    page = Path(__file__).parents[2] / "docs" / "settings.md"
+    assert f"\nqueen: {caught.value}\n" in page.read_text()
+
+
 @pytest.fixture
 def write_config(tmp_path: Path) -> Any:
     """Writes a settings file; its path."""

@@ -1,7 +1,7 @@
 """Bounds all connections of a process: their number, their time and their memory.
 
-One sweep a second checks every connection, so that a request needs no timer. That is precise enough
-for limits of seconds.
+A sweep checks every connection twice a second, so that a request needs no timer. That is precise
+enough for limits of seconds.
 """
 
 from __future__ import annotations
