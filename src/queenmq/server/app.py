@@ -260,7 +260,7 @@ class _Endpoint:
             answer = json_answer(_wrong_method(scope["path"], scope["method"]), 405)
             await answer(scope, receive, send)
             return
-        endpoint, scope["queen.exchange"].route = found
+        endpoint, scope["exchange"].route = found
         parse_path(scope["raw_path"])
         response = await endpoint(Request(scope, receive))
         await response(scope, receive, send)

@@ -85,9 +85,8 @@ async def run_asgi(app: AsgiApp, exchange: Exchange) -> None:
         "headers": list(head.headers),
         "client": (exchange.address, 0),
         #: For code that has to say more about a request than ASGI can.
-        "queen.exchange": exchange,
-        "server": None,
         "exchange": exchange,
+        "server": None,
     }
     conversation = _Conversation(exchange)
     await app(scope, conversation.receive, conversation.send)
