@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 #: The columns of rows that the sink writes, of which some may be missing.
 COLUMNS = ("queue", "partition", "transaction_id", "trace_id", "payload", SEALED_FOR)
-#: A batch is one transaction of a second or three.
-BATCH_ROWS = 100_000
-BATCH_ROWS_MAX = 1_000_000
 #: Where a row stands: the number of its task, and its place there in the lower bits.
 _PLACE = "_place"
 _TASK_BITS = 33

@@ -11,7 +11,6 @@ from queenmq.errors import InvalidRequest
 from queenmq.spark.sink.options import NAME_LENGTH_MAX, name_problem
 
 FORMATS = ("parquet", "json", "csv")
-ON_ERROR = ("fail", "deadletter")
 #: By the end of a file's name; compressed files have one more.
 _ENDINGS = {
     ".parquet": "parquet",
