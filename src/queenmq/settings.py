@@ -1,8 +1,8 @@
 """Settings: flags over environment over file over default. The only reader of the environment.
 
 Each field of Settings is one setting: `port` is the variable `QUEEN_PORT` and the key `port` of the
-TOML file named by `--config` or `QUEEN_CONFIG`; those one changes most are flags of `queen serve`
-as well. A value that cannot be used stops the start with a sentence that names it.
+TOML file named by `--config` or `QUEEN_CONFIG`; the most common ones are also flags of
+`queen serve`. A value that cannot be used stops the start with a sentence that names it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     push_calls_max: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0  # Push calls at once; 0 adapts.
     push_rows_max: Count = 2_000  # Messages merged into one push call.
     push_waiting_max: Count = 20_000  # Push requests that may wait; more are refused.
-    push_lock_timeout_ms: Bound = 100  # Lock wait of merged calls; who is held up waits alone then.
+    push_lock_timeout_ms: Bound = (
+        100  # Lock wait of merged calls. Held requests then wait in a lock queue.
+    )
     push_wait_ms: Bound = 10_000  # How long a request waits for a held partition in all.
     push_key_keep_s: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = (
         600  # How long the idempotency key of a push is remembered.
@@ -167,7 +169,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connections_per_address_max: Annotated[int, msgspec.Meta(ge=0)] = (
         0  # Connections per client address; 0: as many as there may be.
     )
-    gzip_bytes_min: Bound = 8_192  # Answers from this size on are compressed for who asks.
+    gzip_bytes_min: Bound = 8_192  # Answers from this size on are compressed for clients that ask.
     cors_origins: str = ""  # Origins of web pages that may use this server, by commas.
     allowed_hosts: str = ""  # Names of this server, by commas, beside localhost and addresses.
     max_items: Count = 50_000  # Most items in one push, ack batch or transaction.
@@ -294,7 +296,8 @@ def _gather(
         and "database_url" in given
         and given["database_url"].source == "PG_HOST"
     ):
-        # Who names a data directory wants the PostgreSQL in it, whatever other software reads.
+        # A data directory asks for the embedded PostgreSQL. PG_HOST may be meant for other
+        # software.
         del given["database_url"]
     return given
 

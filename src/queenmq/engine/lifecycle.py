@@ -1,8 +1,8 @@
 """The contract of everything that works in the background of a broker.
 
-A service starts, works until it is stopped, and says how it is. `start` and `stop` may be called
-twice, `stop` before `start`, and `start` again after `stop`. `server/wiring/lifecycle.py` declares
-the order of all services.
+A service starts, works until it is stopped, and reports its health. `start` and `stop` may be
+called twice, `stop` before `start`, and `start` again after `stop`. `server/wiring/lifecycle.py`
+declares the order of all services.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Service(Protocol):
         """End the work and wait for its end. Does nothing for a service that does not work."""
 
     def health(self) -> Health:
-        """Return how it is now, at once."""
+        """Return its current health without waiting."""
 
 
 class LoopService:

@@ -53,7 +53,7 @@ class SpoolReport:
         self._states = states
         self._spool = spool
         self._place = {"host": host, "directory": directory}
-        #: What was told last. None: what an earlier process has told is not known.
+        #: The counts reported last. None until this process has reported.
         self._told: tuple[int, int] | None = None
 
     async def run_once(self) -> None:

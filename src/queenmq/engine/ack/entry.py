@@ -93,7 +93,7 @@ def split_completed(batch: Sequence[AckEntry]) -> tuple[list[AckEntry], list[Ack
 
 
 class CompletedCall:
-    """Return the completed leases of several requests, merged by lease."""
+    """Merges the completed leases of several requests into one call."""
 
     def __init__(self, entries: Sequence[AckEntry]) -> None:
         self._entries = entries

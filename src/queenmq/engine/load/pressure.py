@@ -52,7 +52,7 @@ class Sample(NamedTuple):
     """The measures of one moment."""
 
     slots: SlotUse
-    #: The fullest of the rows in which requests wait for a call: its depth, divided by its bound.
+    #: The fullest waiting line of requests: its depth, divided by its bound.
     fullness: float
     #: Age of the oldest push or ack that waits for a call.
     oldest_ms: float

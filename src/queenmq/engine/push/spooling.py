@@ -17,7 +17,7 @@ from queenmq.engine.ports import PushJournal
 from queenmq.engine.requests import PushItems, PushOutcome
 from queenmq.errors import QueenError, SpoolFailed, SpoolFull, StorageFault, StorageUnavailable
 
-#: How often a push that waits for the end of the drain looks for it.
+#: Poll interval of a push that waits for the drain to end.
 _CLOSING_S = 0.005
 #: ... and after which time it stops waiting and is kept behind the rest.
 _CLOSING_S_MAX = 5.0
@@ -84,7 +84,11 @@ class PushSpool:
             if self.is_blocked:
                 return await self.keep(items)
             if self._journal.is_stuck:
-                raise StorageFault("pushes of an outage cannot be stored; this one would overtake")
+                raise StorageFault(
+                    "Pushes of an outage are still on this broker's disk, because the database"
+                    " cannot store them, and this push would overtake them. Nothing was done."
+                    " Retry later; /health names the fault."
+                )
             if not self._journal.is_closing or is_over:
                 return await self.keep(items)
             await asyncio.sleep(_CLOSING_S)

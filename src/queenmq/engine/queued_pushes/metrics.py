@@ -30,7 +30,7 @@ class OperationMetrics:
         )
         registry.gauge(
             prefix + "oldest_seconds",
-            "Age of the oldest of them.",
+            "Age of the oldest operation that waits.",
             read=lambda: self._oldest_s,
             merge="max",
         )
@@ -42,13 +42,15 @@ class OperationMetrics:
         )
         self._queued = registry.counter(prefix + "queued", "Operations queued here.")
         self._executed = registry.counter(prefix + "executed", "Operations completed here.")
-        self._messages = registry.counter(prefix + "messages", "Messages they stored.")
-        #: The same as a histogram.
+        self._messages = registry.counter(
+            prefix + "messages", "Messages stored by completed operations."
+        )
         self.messages = 0
         self._failed = registry.counter(prefix + "failed", "Operations given up here.")
         self._reclaimed = registry.counter(
             prefix + "reclaimed", "Operations taken over from a lost worker."
         )
+        #: `latency_s` as a histogram.
         self._latency_s = registry.histogram(
             prefix + "latency_seconds",
             "From accepting an operation to storing it.",

@@ -26,7 +26,7 @@ _parse_partition = functools.lru_cache(maxsize=16_384)(parse_uuid)
 def to_acks(
     acks: Sequence[wire.AckItem], consumer_group: str, *, length_max: int
 ) -> list[CompletedLease] | list[AckItem]:
-    """The acks of one group, every value checked."""
+    """Return the acks of one group, with every value checked."""
     leases = find_completed(acks, consumer_group, length_max=length_max)
     if leases is not None:
         return leases
@@ -34,7 +34,7 @@ def to_acks(
 
 
 def to_ack_item(item: wire.AckItem, consumer_group: str, *, length_max: int) -> AckItem:
-    """One checked ack."""
+    """Return one ack, with every value checked."""
     return AckItem(
         partition_id=check_uuid("partitionId", item.partition_id),
         consumer_group=consumer_group,

@@ -26,7 +26,7 @@ class Lifecycle(NamedTuple):
     joining: Joining
 
     def report(self) -> list[ServiceStatus]:
-        """Return how every service is."""
+        """Return the health of every service."""
         return [*self.always.report(), *self.joined.report()]
 
 

@@ -46,7 +46,7 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Keep the connection open, because the next read needs it."""
+        """Close the connection. The driver's database stays open for the next read."""
         with contextlib.suppress(adbc_driver_manager.Error):
             self._connection.close()
 

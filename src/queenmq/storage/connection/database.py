@@ -60,9 +60,9 @@ class Database:
         #: When each call in flight began, and each connection that is being opened.
         self._calls: dict[int, float] = {}
         self._numbers = itertools.count()
-        #: What it answers but cannot do.
+        #: Faults: the server answers, but these calls fail.
         self.faults = FaultWatch()
-        #: What has to be done before the first call, when the start could not do it.
+        #: Work left over from the start, to do before the first call.
         self._prepare: Callable[[], Awaitable[None]] | None = None
         #: The last failure of each kind of call that has not succeeded since, and when it was.
         self.failures: dict[OperationType, tuple[float, errors.StorageUnavailable]] = {}

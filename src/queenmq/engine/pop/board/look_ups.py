@@ -7,7 +7,7 @@ something to find.
 
 A look-up that takes too long is cancelled. Its pops go on waiting, and its pools are looked up
 again later, in smaller groups and with more time each: a place that is slow to search holds up few
-others, and is found out about all the same. Such pools are looked up in a lane of their own, beside
+others, and is still searched in the end. Such pools are looked up in a lane of their own, beside
 the look-ups of all others. No pool is in two look-ups at once.
 """
 
