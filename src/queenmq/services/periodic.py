@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from queenmq.engine.lifecycle import LoopService
@@ -27,15 +28,23 @@ class Job(Protocol):
 
 
 class Periodic(LoopService):
-    """The service that runs one job."""
+    """The service that runs one job.
 
-    def __init__(self, job: Job) -> None:
+    With `may_run`, a job that can wait misses a run under load, but never two in a row.
+    """
+
+    def __init__(self, job: Job, may_run: Callable[[], bool] | None = None) -> None:
         super().__init__(job.name)
         self._job = job
+        self._may_run = may_run
 
     async def _run(self) -> None:
+        has_waited = False
         while True:
             await asyncio.sleep(self._job.interval_s)
+            has_waited = not (has_waited or self._may_run is None or self._may_run())
+            if has_waited:
+                continue
             try:
                 await self._job.run_once()
                 self._is_failing = False

@@ -77,7 +77,7 @@ BY_OPERATIONS = {
     "PUSH": (EXECUTE, EXECUTE, QUEUE, REJECT),
     "POP": (EXECUTE, EXECUTE, REJECT, REJECT),
     "BACKGROUND": (EXECUTE, EXECUTE, REJECT, REJECT),
-    "ANALYTICS": (EXECUTE, EXECUTE, REJECT, REJECT),
+    "ANALYTICS": (EXECUTE, EXECUTE, EXECUTE, EXECUTE),
 }
 BY_ACKS = {
     "SYSTEM_EVENT": (EXECUTE, EXECUTE, EXECUTE, EXECUTE),
@@ -86,7 +86,7 @@ BY_ACKS = {
     "PUSH": (EXECUTE, EXECUTE, QUEUE, QUEUE),
     "POP": (EXECUTE, EXECUTE, REJECT, REJECT),
     "BACKGROUND": (EXECUTE, EXECUTE, REJECT, REJECT),
-    "ANALYTICS": (EXECUTE, EXECUTE, REJECT, REJECT),
+    "ANALYTICS": (EXECUTE, EXECUTE, EXECUTE, EXECUTE),
 }
 
 
@@ -112,10 +112,10 @@ class TestDecisions:
         [
             (0.0, set(), set()),
             (0.69, set(), set()),
-            (0.7, {"BACKGROUND", "ANALYTICS"}, {"PUSH"}),
-            (0.94, {"BACKGROUND", "ANALYTICS"}, {"PUSH"}),
-            (0.95, {"BACKGROUND", "ANALYTICS", "POP"}, {"PUSH"}),
-            (100.0, {"BACKGROUND", "ANALYTICS", "POP"}, {"PUSH"}),
+            (0.7, {"BACKGROUND"}, {"PUSH"}),
+            (0.94, {"BACKGROUND"}, {"PUSH"}),
+            (0.95, {"BACKGROUND", "POP"}, {"PUSH"}),
+            (100.0, {"BACKGROUND", "POP"}, {"PUSH"}),
         ],
     )
     def test_each_type_has_its_threshold(
@@ -214,7 +214,7 @@ class TestHysteresis:
 
     def test_types_are_released_one_by_one(self) -> None:
         engaged = engaged_types(frozenset(), 1.0, THRESHOLDS, RELEASE_RATIO)
-        assert engaged == set(TYPES) - {OperationType.SYSTEM_EVENT}
+        assert engaged == set(TYPES) - {OperationType.SYSTEM_EVENT, OperationType.ANALYTICS}
         engaged = engaged_types(engaged, 0.6, THRESHOLDS, RELEASE_RATIO)
         assert OperationType.POP not in engaged and OperationType.PUSH in engaged
         assert engaged_types(engaged, 0.48, THRESHOLDS, RELEASE_RATIO) == frozenset()

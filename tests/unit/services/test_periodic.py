@@ -47,6 +47,22 @@ async def test_a_service_runs_again_and_again() -> None:
     await periodic.stop()
 
 
+async def test_a_job_that_can_wait_misses_every_other_run_under_load() -> None:
+    asked: list[int] = []
+    job = Work()
+
+    def may_run() -> bool:
+        asked.append(job.runs)
+        return job.runs < 2
+
+    periodic = Periodic(job, may_run)
+    await periodic.start()
+    await job.wait_for_run(5)
+    await periodic.stop()
+    # From the third question on the answer is no, and the run after it asks no question.
+    assert asked[:5] == [0, 1, 2, 3, 4]
+
+
 async def test_every_service_has_a_loop_of_its_own() -> None:
     idle, busy = Work(interval_s=3_600), Work()
     services = [Periodic(idle), Periodic(busy)]

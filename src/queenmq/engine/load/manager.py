@@ -31,7 +31,7 @@ _INTERVAL_MS = 100
 
 _EXECUTE, _REJECT = LoadDecision.EXECUTE, LoadDecision.REJECT
 _ACKS = (OperationType.ACK_BATCH, OperationType.ACK_SINGLE)
-#: The setting that a refusal is counted under; without one of its own, it is the load.
+#: The setting that a refusal is counted under.
 _BOUNDS = {
     OperationType.PUSH: "load_push_queue_max",
     OperationType.POP: "load_pop_threshold",
@@ -149,7 +149,7 @@ class LoadManager:
             f" try again in {seconds} s",
             depth=depth,
             retry_after_s=seconds,
-            bound=_BOUNDS.get(operation_type, "load"),
+            bound=_BOUNDS[operation_type],
         )
 
     def _set_timer(self) -> None:

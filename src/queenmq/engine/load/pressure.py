@@ -118,7 +118,8 @@ def make_thresholds(
     """Return the table of all types.
 
     Acks are never queued: an ack that is confirmed now and applied later may outlive its lease.
-    Pops are not queued because they can wait themselves, and background work runs again anyway.
+    Pops are not queued because they can wait themselves, and background jobs run again anyway.
+    Reports are served: operators need them most under load, and the other calls go first.
     """
     ack = Threshold(ack_at, ack_queue_max, depth=Depth.ACKS, is_bound_strict=True)
     return {
@@ -128,7 +129,7 @@ def make_thresholds(
         OperationType.PUSH: Threshold(push_at, push_queue_max, when_engaged=LoadDecision.QUEUE),
         OperationType.POP: Threshold(pop_at),
         OperationType.BACKGROUND: Threshold(push_at),
-        OperationType.ANALYTICS: Threshold(push_at),
+        OperationType.ANALYTICS: Threshold(math.inf, math.inf),
     }
 
 

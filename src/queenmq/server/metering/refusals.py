@@ -19,7 +19,6 @@ BOUNDS = (
     "transactions_waiting",
     "cycles_waiting",
     "state_reads",
-    "load",
 )
 
 

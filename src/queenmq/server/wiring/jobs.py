@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
+from queenmq.engine.load.manager import LoadManager
+from queenmq.engine.load.pressure import LoadDecision, OperationType
 from queenmq.engine.maintenance import Maintenance
 from queenmq.server.auth.wiring import Access
 from queenmq.server.wiring.ground import Ground
 from queenmq.server.wiring.metering import Metering
 from queenmq.services.idle_partitions import IdlePartitions
 from queenmq.services.janitor import KeySweep, LeaseSweep, Rule, Sweep
-from queenmq.services.periodic import Job
+from queenmq.services.periodic import Periodic
 from queenmq.services.retention import Retention
 from queenmq.services.spool_report import SpoolReport
 from queenmq.services.switches import Switches
@@ -34,31 +37,52 @@ def make_jobs(
     access: Access,
     *,
     spool: SpoolPair,
-) -> list[Job]:
-    """Build the jobs of a broker, in the order of their start."""
+    load: LoadManager,
+) -> list[Periodic]:
+    """Build the jobs of a broker, in the order of their start.
+
+    What only removes old rows can wait under load.
+    """
     settings, admin = ground.settings, ground.admin
     removals = RetentionStore(ground.database)
+    deferrable = functools.partial(Periodic, may_run=lambda: _may_run(load))
+    spool_report = SpoolReport(
+        ground.operations, spool, host=os.uname().nodename, directory=str(spool.home)
+    )
     return [
-        LeaseSweep(admin),
+        Periodic(LeaseSweep(admin)),
         # There may be thousands of keys a second.
-        KeySweep(
-            "key-sweep", [Rule(admin.sweep_push_keys, settings.push_key_keep_s)], interval_s=30.0
+        deferrable(
+            KeySweep(
+                "key-sweep",
+                [Rule(admin.sweep_push_keys, settings.push_key_keep_s)],
+                interval_s=30.0,
+            )
         ),
-        Sweep("janitor", _list_rules(ground), interval_s=300.0),
-        Retention(removals, ground.registry, interval_s=settings.retention_interval_s),
-        IdlePartitions(removals, ground.registry, interval_s=settings.partition_removal_interval_s),
-        Switches(maintenance),
-        TokenWatch(access.gate),
-        SpoolReport(ground.operations, spool, host=os.uname().nodename, directory=str(spool.home)),
-        Sweep(
-            "access-sweep",
-            [
-                Rule(access.token_store.sweep_tokens, _KEEP_TOKENS_S),
-                Rule(access.audit_store.sweep_audit, settings.audit_retention_days * 86_400),
-            ],
-            interval_s=300.0,
+        deferrable(Sweep("janitor", _list_rules(ground), interval_s=300.0)),
+        deferrable(Retention(removals, ground.registry, interval_s=settings.retention_interval_s)),
+        deferrable(
+            IdlePartitions(
+                removals, ground.registry, interval_s=settings.partition_removal_interval_s
+            )
         ),
-        metering.history,
+        Periodic(Switches(maintenance)),
+        Periodic(TokenWatch(access.gate)),
+        Periodic(spool_report),
+        deferrable(Sweep("access-sweep", _list_access_rules(ground, access), interval_s=300.0)),
+        Periodic(metering.history),
+    ]
+
+
+def _may_run(load: LoadManager) -> bool:
+    return load.decide(OperationType.BACKGROUND) is LoadDecision.EXECUTE
+
+
+def _list_access_rules(ground: Ground, access: Access) -> list[Rule]:
+    audit_s = ground.settings.audit_retention_days * 86_400
+    return [
+        Rule(access.token_store.sweep_tokens, _KEEP_TOKENS_S),
+        Rule(access.audit_store.sweep_audit, audit_s),
     ]
 
 

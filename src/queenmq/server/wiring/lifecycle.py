@@ -14,7 +14,6 @@ from queenmq.server.wiring.jobs import make_jobs
 from queenmq.server.wiring.joining import Joining
 from queenmq.server.wiring.metering import Metering
 from queenmq.server.wiring.pushing import Pushing
-from queenmq.services.periodic import Periodic
 from queenmq.storage.connection.wake_listener import WakeListener
 
 
@@ -42,8 +41,8 @@ def declare_services(
     access: Access,
 ) -> Lifecycle:
     """Return the services in the order in which they start. They stop in the reverse order."""
-    jobs = make_jobs(ground, metering, maintenance, access, spool=pushing.spool_files)
-    joined: list[Service] = [processor, wake, *map(Periodic, jobs)]
+    jobs = make_jobs(ground, metering, maintenance, access, spool=pushing.spool_files, load=load)
+    joined: list[Service] = [processor, wake, *jobs]
     group = ServiceGroup("joined", joined)
     joining = Joining(
         ground.orders,
