@@ -22,6 +22,7 @@ from queenmq.errors import MoveError, QueenError
 from queenmq.storage.connection.connecting import open_connection
 from queenmq.storage.connection.driver_errors import translate_error
 from queenmq.storage.moving.alone import moving_alone
+from queenmq.storage.moving.copying import copy_table, run_both
 from queenmq.storage.moving.plan import Compared, Progress, Sum, Table, order_tables
 from queenmq.storage.schema import migrator
 from queenmq.storage.sql_files import load_queries
@@ -34,8 +35,6 @@ _LOCK_MS = 10_000
 _LOCK_TRIES = 6
 #: Brokers poll the switches once a second.
 _PAUSE_S = 2.0
-#: Blocks that were read and are not written yet.
-_BLOCKS_MAX = 64
 
 Tell = Callable[[Progress], None]
 
@@ -173,7 +172,9 @@ async def _copy_all(
         for done, table in enumerate(tables):
             told = Progress("copying", table.name, done, len(tables), copied)
             tell(told)
-            copied += await _copy(source, target, table, told, tell)
+            copied += await copy_table(
+                source, target, table, functools.partial(_tell_size, told, tell)
+            )
         for row in await source.fetch(_sql()["sequences"]):
             if row["last_value"] is not None:
                 await target.fetchval(_sql()["set_sequence"], row["name"], row["last_value"])
@@ -221,41 +222,8 @@ async def _tables_of(side: asyncpg.Connection) -> list[Table]:
     ]
 
 
-async def _copy(
-    source: asyncpg.Connection, target: asyncpg.Connection, table: Table, told: Progress, tell: Tell
-) -> int:
-    """Copy one table and return its size in bytes."""
-    blocks: asyncio.Queue[bytes | None] = asyncio.Queue(_BLOCKS_MAX)
-    size = 0
-
-    async def read() -> None:
-        try:
-            await source.copy_from_query(table.reads, output=blocks.put, format="binary")
-        finally:
-            await blocks.put(None)
-
-    async def written() -> AsyncIterator[bytes]:
-        nonlocal size
-        while (block := await blocks.get()) is not None:
-            size += len(block)
-            tell(told._replace(bytes_copied=told.bytes_copied + size))
-            yield block
-
-    reading = asyncio.create_task(read(), name="move-read")
-    try:
-        await target.copy_to_table(
-            table.relation,
-            schema_name=table.schema,
-            columns=table.columns,
-            source=written(),
-            format="binary",
-        )
-    except BaseException:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-        raise
-    await reading
-    return size
+def _tell_size(told: Progress, tell: Tell, size: int) -> None:
+    tell(told._replace(bytes_copied=told.bytes_copied + size))
 
 
 async def _compare_all(
@@ -264,7 +232,7 @@ async def _compare_all(
     compared = []
     for done, table in enumerate(tables):
         tell(Progress("comparing", table.name, done, len(tables)))
-        (here,), (there,) = await asyncio.gather(
+        (here,), (there,) = await run_both(
             source.fetch(table.compares), target.fetch(table.compares)
         )
         compared.append(Compared(table.name, Sum(*here), Sum(*there)))
