@@ -23,6 +23,10 @@ from tests.support.own_postgres import OwnPostgres, running_empty
 from tests.support.waiting import wait_until_async
 
 _GO_ON = {"QUEEN_LOG_LEVEL": "error", "QUEEN_MOVE_TARGETS": "127.0.0.1:*, localhost:*"}
+_IS_LEFT = (
+    "SELECT count(*) = 1 FROM pg_stat_activity"
+    " WHERE datname = current_database() AND backend_type = 'client backend'"
+)
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +233,53 @@ async def test_brokers_and_commands_copy_one_at_a_time(
         has_queues.append(await session.fetchval("SELECT to_regclass('queen.queues') IS NOT NULL"))
         await session.close()
     assert sorted(has_queues) == [False, True], "one target was written to"
+
+
+async def test_the_end_is_the_last_thing_that_is_noted(
+    database_url: str, other: OwnPostgres, tmp_path: Path
+) -> None:
+    """A slow note of the progress, whose cancellation does not get through, as with some poolers"""
+    target_url = await _make_target(other, "noted")
+    session = await asyncpg.connect(database_url)
+    await session.execute(
+        "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF NEW.name = 'migration' AND NEW.value::jsonb ->> 'status' = 'running' THEN"
+        "   BEGIN PERFORM pg_advisory_xact_lock(4711);"
+        "   EXCEPTION WHEN query_canceled THEN PERFORM pg_advisory_xact_lock(4711); END;"
+        " END IF; RETURN NEW; END $$;"
+        "CREATE TRIGGER hold BEFORE INSERT ON queen.system_state FOR EACH ROW"
+        " EXECUTE FUNCTION public.hold()"
+    )
+    is_held = "SELECT count(*) FROM pg_locks WHERE objid = 4711 AND NOT granted"
+    spool = {"QUEEN_SPOOL_DIR": str(tmp_path / "spool"), **_GO_ON}
+    with running_broker(database_url=database_url, **spool) as broker:
+        api = Api(broker.url)
+        await api.push("orders", 1)
+        assert (await _call(api, "start", _parts(target_url)))["success"]
+        await session.execute("SELECT pg_advisory_lock(4711)")
+        await wait_until_async(
+            lambda: session.fetchval(is_held), timeout_s=SOON_S, what="a note that is held up"
+        )
+        target = await asyncpg.connect(target_url)
+        has_moved = "SELECT last_analyze IS NOT NULL FROM pg_stat_user_tables WHERE relname = $1"
+        await wait_until_async(
+            lambda: target.fetchval(has_moved, "messages"),
+            timeout_s=SOON_S,
+            what="the end of the copy",
+        )
+        await wait_until_async(
+            lambda: target.fetchval(_IS_LEFT), timeout_s=SOON_S, what="the mover to leave"
+        )
+        assert (await _call(api, "status"))["status"] != "failed"
+        await session.execute("SELECT pg_advisory_unlock(4711)")
+
+        async def is_noted() -> bool:
+            is_quiet = await session.fetchval(is_held) == 0
+            return is_quiet and (await _call(api, "status"))["status"] == "completed"
+
+        await wait_until_async(is_noted, timeout_s=SOON_S, what="the end to be noted")
+        await api.close()
+        await asyncio.gather(target.close(), session.close())
 
 
 async def test_what_goes_wrong_leaves_nothing_behind(database_url: str, other: OwnPostgres) -> None:

@@ -137,7 +137,9 @@ class MigrationRoutes:
             nonlocal told
             told = _with(started, **progress._asdict())
 
-        saving = asyncio.create_task(self._save_often(lambda: told), name="database-move-status")
+        is_over = asyncio.Event()
+        work = self._save_often(lambda: told, is_over)
+        saving = asyncio.create_task(work, name="database-move-status")
         try:
             await mover.move_held(self._source_url, url, tell)
             return _with(told, status="completed")
@@ -148,11 +150,16 @@ class MigrationRoutes:
             logger.exception("moving the database failed", extra={"event": "move_broke"})
             return _with(told, status="failed", error=f"it failed: {type(error).__name__}")
         finally:
-            saving.cancel()
+            is_over.set()
+            # Cancelled, a write under way might still be carried out, after that of the end.
+            await saving
 
-    async def _save_often(self, read: Any) -> None:
+    async def _save_often(self, read: Any, is_over: asyncio.Event) -> None:
         while True:
-            await asyncio.sleep(_SAVE_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SAVE_S):
+                    await is_over.wait()
+                    return
             # A broker whose calls wait for the copy may believe that its database is lost.
             with contextlib.suppress(QueenError):
                 await self._save(read())
