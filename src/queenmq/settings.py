@@ -73,6 +73,8 @@ SECRETS = {"database_url", "encryption_key", "jwt_jwks_url", "jwt_public_key", "
 _OF_SERVICES = re.compile(
     r"QUEEN_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)"
 )
+#: How the value of such a variable begins that has the name of a setting: QUEEN_PORT.
+_SERVICE_SCHEMES = ("tcp://", "udp://", "sctp://")
 
 
 Origin = Literal["default", "file", "environment", "flag"]
@@ -286,8 +288,9 @@ def _gather(
     variables = ALIASES | {f"{PREFIX}{name.upper()}": name for name in known}
     for variable, name in variables.items():
         # An empty variable is what a compose file makes of one that is not set.
-        if environ.get(variable):
-            given[name] = _Given("environment", variable, environ[variable])
+        value = environ.get(variable)
+        if value and not _is_of_service(variable, value):
+            given[name] = _Given("environment", variable, value)
     for name, value in (flags or {}).items():
         if value is not None:
             given[name] = _Given("flag", f"--{name.replace('_', '-')}", value)
@@ -330,6 +333,11 @@ def find_unknown(environ: Mapping[str, str] | None = None) -> dict[str, str | No
     ours = {name for name, value in environ.items() if name.startswith(PREFIX) and value}
     unknown = sorted(name for name in ours - known if not _OF_SERVICES.fullmatch(name))
     return {name: _nearest(name, known) for name in unknown}
+
+
+def _is_of_service(variable: str, value: str) -> bool:
+    """Return whether Kubernetes has set this variable, for a service named "queen"."""
+    return bool(_OF_SERVICES.fullmatch(variable)) and value.startswith(_SERVICE_SCHEMES)
 
 
 def _nearest(name: str, known: Collection[str]) -> str | None:

@@ -129,6 +129,19 @@ class TestValues:
         # What a compose file makes of a variable that is not set.
         assert load(environ={f"QUEEN_{name.upper()}": ""}) == Settings()
 
+    @pytest.mark.parametrize("scheme", ["tcp", "udp", "sctp"])
+    def test_the_port_of_a_service_is_not_ours(self, scheme: str, write_config: Any) -> None:
+        # What Kubernetes sets in each pod beside a service named "queen".
+        environ = {"QUEEN_PORT": f"{scheme}://10.0.0.1:6632", "QUEEN_SERVICE_HOST": "10.0.0.1"}
+        assert load(environ=environ) == Settings()
+        assert settings.find_origins(environ=environ) == {}
+        assert load(config=write_config("port = 7000"), environ=environ).port == 7000
+        assert load({"port": 7001}, environ=environ).port == 7001
+
+    @pytest.mark.parametrize("value", ["10.0.0.1:6632", "http://10.0.0.1:6632", "tcp:6632"])
+    def test_any_other_port_that_is_no_number_is_refused(self, value: str) -> None:
+        assert "QUEEN_PORT cannot be" in refusal(environ={"QUEEN_PORT": value})
+
     def test_variables_of_others_are_ignored(self) -> None:
         assert load(environ={"QUEEN_NONSENSE": "1", "MY_PORT": "2"}) == Settings()
 
