@@ -26,12 +26,15 @@ class Provider:
         self.keys: dict[str, Any] = {}
         self.status = 200
         self.fetches = 0
+        self.moved_to: str | None = None
         provider = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 provider.fetches += 1
                 self.send_response(provider.status)
+                if provider.moved_to is not None:
+                    self.send_header("Location", provider.moved_to)
                 self.end_headers()
                 self.wfile.write(provider.document())
 
@@ -128,6 +131,24 @@ async def test_a_provider_that_fails_leaves_the_keys_as_they_are(
             answer = document
             monkeypatch.setattr(provider, "document", lambda answer=answer: answer)
         assert (await gate.identify_credential(provider.token("key"))).role is Role.ADMIN
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(
+    provider: Provider, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    other = Provider()
+    try:
+        other.add("key")
+        provider.status, provider.moved_to = status, f"{other.url}?secret=planted"
+        assert (await _gate(provider).identify_credential(other.token("key"))).kind is Kind.STRANGER
+    finally:
+        other.close()
+    assert (provider.fetches, other.fetches) == (1, 0)
+    (record,) = [one for one in caplog.records if getattr(one, "event", "") == "jwks_failed"]
+    reason = record.__dict__["reason"]
+    assert f"{status}" in reason and "configure the final address" in reason
+    assert "planted" not in reason
 
 
 async def test_a_key_of_the_same_name_by_somebody_else_is_refused(provider: Provider) -> None:

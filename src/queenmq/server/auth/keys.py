@@ -6,13 +6,13 @@ import asyncio
 import http.client
 import json
 import logging
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
 from queenmq.auth.jwt_rules import Key
 from queenmq.clock import now_ms
+from queenmq.server.redirects import RefuseRedirects
 
 logger = logging.getLogger(__name__)
 
@@ -82,9 +82,10 @@ class KeySource:
 
 
 def _read_document(url: str, timeout_s: float) -> dict[str, Any]:
-    # The settings allow only http and https, and redirects are refused.
+    # The settings allow only http and https.
     request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
+    opener = urllib.request.build_opener(RefuseRedirects)
+    with opener.open(request, timeout=timeout_s) as answer:
         content = answer.read(_DOCUMENT_BYTES_MAX + 1)
     if len(content) > _DOCUMENT_BYTES_MAX:
         raise ValueError(f"the document has more than {_DOCUMENT_BYTES_MAX} bytes")

@@ -14,6 +14,7 @@ from typing import Any
 
 from queenmq.clock import now_ms
 from queenmq.errors import SettingsError
+from queenmq.server.redirects import RefuseRedirects
 from queenmq.server.tracing.context import Parent
 from queenmq.version import VERSION
 
@@ -111,7 +112,7 @@ def _make_exporter(endpoint: str) -> Any:
 
         def __init__(self) -> None:
             context = ssl.create_default_context() if endpoint.startswith("https:") else None
-            handlers: list[Any] = [urllib.request.ProxyHandler({})]
+            handlers: list[Any] = [urllib.request.ProxyHandler({}), RefuseRedirects]
             if context is not None:
                 handlers.append(urllib.request.HTTPSHandler(context=context))
             self._opener = urllib.request.build_opener(*handlers)
