@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
 
+from queenmq.engine.lifecycle import Health
 from queenmq.engine.news import News
 from queenmq.engine.requests import PartitionKey
 from queenmq.storage.connection.wake_listener import (
@@ -16,6 +20,7 @@ from queenmq.storage.connection.wake_listener import (
     decode_wake,
     encode_wake,
 )
+from tests.support.pauses import skip_pauses
 from tests.support.waiting import wait_until_async
 
 #: NOTIFY takes less than this many bytes.
@@ -111,3 +116,56 @@ async def test_a_push_of_nothing_wakes_no_broker() -> None:
     await wait_until_async(lambda: sent, timeout_s=10, what="a notification")
     await listener.stop()
     assert sent == ["bills", "orders"]
+
+
+class LostConnection:
+    """A connection that the server ends as soon as it listens."""
+
+    def __init__(self) -> None:
+        self._end: Callable[[Any], None] | None = None
+
+    def add_termination_listener(self, end: Callable[[Any], None]) -> None:
+        self._end = end
+
+    async def add_listener(self, channel: str, heard: object) -> None:
+        assert self._end is not None
+        self._end(self)
+
+    def terminate(self) -> None:
+        """Nothing is left to end."""
+
+
+def _lose() -> LostConnection:
+    return LostConnection()
+
+
+def _break() -> LostConnection:
+    raise asyncpg.InternalClientError("protocol is in an unexpected state")
+
+
+@pytest.mark.parametrize("fail", [_lose, _break], ids=["lost at once", "error of the driver"])
+async def test_a_listener_pauses_ever_longer_between_failures(
+    monkeypatch: pytest.MonkeyPatch, fail: Callable[[], LostConnection]
+) -> None:
+    pauses = skip_pauses(monkeypatch, least_s=0.1)
+    tries = 0
+
+    async def connect() -> Any:
+        nonlocal tries
+        if tries == 3:
+            await asyncio.Event().wait()
+        tries += 1
+        return fail()
+
+    listener = WakeListener(
+        None,  # type: ignore[arg-type]
+        connect,
+        interval_ms=1,
+        is_listening=True,
+        news=News(),
+    )
+    await listener.start()
+    await wait_until_async(lambda: tries == 3, timeout_s=10, what="three tries")
+    assert pauses[:2] == [0.1, 0.2]
+    assert listener.health() is Health.RUNNING
+    await listener.stop()

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import asyncpg
 
+from queenmq.clock import now_ms
 from queenmq.engine.lifecycle import Loop, LoopService
 from queenmq.engine.news import News
 from queenmq.engine.requests import PartitionKey, PartitionRef
@@ -28,7 +29,18 @@ logger = logging.getLogger(__name__)
 CHANNEL = "queen_wake"
 #: PostgreSQL allows less than 8000 bytes. Beyond that, `*` stands for all queues.
 _PAYLOAD_MAX = 7_500
+_RETRY_S_MIN = 0.1
 _RETRY_S_MAX = 5.0
+#: A connection that has lasted this long is worth reopening soon.
+_STEADY_MS = 5_000
+#: What the driver and the way to the server may raise.
+_FAILURES = (
+    OSError,
+    QueenError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 
 
 class WakeListener(LoopService):
@@ -89,29 +101,32 @@ class WakeListener(LoopService):
             await asyncio.sleep(self._interval_s)
 
     async def _listen_forever(self) -> None:
-        retry_s = 0.1
+        retry_s = _RETRY_S_MIN
         while True:
             try:
-                await self._listen()
-                retry_s = 0.1
-            except (OSError, QueenError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                if await self._listen() >= _STEADY_MS:
+                    retry_s = _RETRY_S_MIN
+            except _FAILURES as error:
                 logger.warning(
                     "not listening for wake-ups: %s", error, extra={"event": "wake_lost"}
                 )
-                await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, _RETRY_S_MAX)
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, _RETRY_S_MAX)
 
-    async def _listen(self) -> None:
+    async def _listen(self) -> float:
+        """Listen until the connection is lost. Return how long that was, in milliseconds."""
         connection = await self._connect()
         is_lost = asyncio.Event()
         connection.add_termination_listener(lambda _: is_lost.set())
         try:
             await connection.add_listener(CHANNEL, self._heard)
+            began_ms = now_ms()
             self._news.listening(True)
             try:
                 await is_lost.wait()
             finally:
                 self._news.listening(False)
+            return now_ms() - began_ms
         finally:
             connection.terminate()
 
