@@ -98,6 +98,20 @@ async def test_partitions_are_searched_ordered_and_paged(api: Api) -> None:
     assert (await get(api, path, 400, sort="size"))["code"] == "invalid_request"
 
 
+async def test_every_page_of_a_groups_partitions_has_the_number_of_all(api: Api) -> None:
+    queue, group = unique(), unique("g")
+    for name in ("a-1", "a-2", "b-1"):
+        await api.push(queue, 1, partition=name)
+        await api.pop(queue, partition=name, consumerGroup=group)
+    path = f"{GROUPS}/{group}/queues/{queue}/partitions"
+    for offset, length in ((0, 2), (2, 1), (3, 0), (1_000, 0)):
+        shown = await get(api, path, sort="name", limit=2, offset=offset)
+        assert (len(shown["partitions"]), shown["total"]) == (length, 3)
+    assert (await get(api, path, search="a-", offset=2))["total"] == 2
+    assert (await get(api, path, search="c-", offset=2))["total"] == 0
+    assert (await get(api, f"{GROUPS}/{unique('g')}/queues/no/partitions"))["total"] == 0
+
+
 # Leases.
 
 

@@ -74,11 +74,15 @@ class SteeringStore:
         only_leased: bool,
         limit: int,
         offset: int,
-    ) -> list[asyncpg.Record]:
-        """Return a page of the partitions of a group on a queue, each with the number of all."""
-        return await self._fetch(
-            "list_group_partitions", group, queue, search, order, only_leased, limit, offset
+    ) -> tuple[list[asyncpg.Record], int]:
+        """Return a page of the partitions of a group on a queue, and how many there are."""
+        chosen = (group, queue, search, order, only_leased)
+        rows = await self._fetch("list_group_partitions", *chosen, limit, offset)
+        # Each row has the number of all. A page beyond the end has no row.
+        counted = rows or (
+            await self._fetch("list_group_partitions", *chosen, 1, 0) if offset else []
         )
+        return rows, counted[0]["total"] if counted else 0
 
     async def preview_seek(
         self, group: str, queue: str, partition: str | None, target: SeekTarget

@@ -110,7 +110,7 @@ class SteeringRoutes:
         group, queue = self._name(request, "group"), self._name(request, "queue")
         query = parse_query(request.scope["query_string"])
         page = parse_page(query, limit_max=_PAGE_MAX)
-        rows = await self._store.list_group_partitions(
+        rows, total = await self._store.list_group_partitions(
             group,
             queue,
             check_text("search", query.get("search")) or None,
@@ -120,7 +120,7 @@ class SteeringRoutes:
             offset=page.offset,
         )
         found = [group_partition(row) for row in rows]
-        return json_answer(wire.GroupPartitions(found, rows[0]["total"] if rows else 0, page))
+        return json_answer(wire.GroupPartitions(found, total, page))
 
     @route(
         "GET",
