@@ -61,6 +61,24 @@ async def test_options_may_be_left_out(api: Api, body: dict[str, Any]) -> None:
     assert DEFAULTS.items() <= answer["options"].items()
 
 
+@pytest.mark.parametrize(
+    ("body", "ignored"),
+    [
+        ({"options": {"leaseTime": 5}}, []),
+        ({"options": {"leasetime": 5, "leaseTime": 6}}, ["options.leasetime"]),
+        ({"leaseTime": 5, "options": None}, ["leaseTime"]),
+        ({"a": 1, "options": {"b": {"c": [1]}, "": 2}}, ["a", "options.b", "options."]),
+    ],
+    ids=["known", "misspelt", "outside-of-options", "several"],
+)
+async def test_names_that_mean_nothing_are_ignored_and_listed(
+    api: Api, body: dict[str, Any], ignored: list[str]
+) -> None:
+    response = await api.http.post("/api/v1/configure", json={"queue": unique(), **body})
+    assert response.status_code == 200, response.text
+    assert response.json()["ignored"] == ignored
+
+
 async def test_omitted_options_fall_back_to_their_defaults(api: Api) -> None:
     queue = unique()
     first = await api.configure(queue, leaseTime=7, retryLimit=9, maxSize=5)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 from urllib.parse import quote, urlencode
 
-from queenmq import clock
+from queenmq import clock, wire
 from queenmq.client.message import Message, field_of
+from queenmq.client.spelling import suggest
 from queenmq.ids import parse_uuid, uuid7_texts
 
 QUEUE_MODE = "__QUEUE_MODE__"
@@ -252,10 +253,18 @@ def lease_ids(what: Any) -> list[str]:
 
 
 def camel_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return queue options by wire name: lease_time and leaseTime are the same."""
-    return {**QUEUE_DEFAULTS, **{_camel(name): value for name, value in options.items()}}
+    """Return queue options by wire name. Raise ValueError for a name that no option has.
+
+    The request replaces all options, so a misspelt one would reset the others.
+    """
+    return {**QUEUE_DEFAULTS, **{option_name(name): value for name, value in options.items()}}
 
 
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def option_name(name: str) -> str:
+    """Return the wire name of a queue option: lease_time, lease-time and leaseTime are the same."""
+    first, *rest = name.replace("-", "_").split("_")
+    wire_name = first + "".join(word.capitalize() for word in rest)
+    known = wire.QueueOptions.__struct_encode_fields__
+    if wire_name not in known:
+        raise ValueError(f"queues have no option {name!r}; {suggest(wire_name, known)}")
+    return wire_name

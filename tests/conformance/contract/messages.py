@@ -113,7 +113,7 @@ _ACK = {"transactionId": "{leased_id}", "partitionId": "{leased_partition}"}
 CASES = (
     Case("POST", "/api/v1/configure", {
         "configured": True, "queueId": UUID, "partitionId": UUID, "queue": STR, "namespace": STR,
-        "task": STR, "options": _OPTIONS,
+        "task": STR, "options": _OPTIONS, "ignored": Many(STR),
     }, {"queue": "{fresh}", "options": {"leaseTime": 5}}),
     Case("POST", "/api/v1/configure", ERROR, {"options": {}}, 400),
     Case("POST", "/api/v1/push", [QUEUED], {"items": [_PUSH]}, 201),

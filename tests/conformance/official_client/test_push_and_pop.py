@@ -24,6 +24,7 @@ async def test_a_queue_is_created_configured_and_deleted(client: Queen) -> None:
     assert created["options"]["leaseTime"] == 300
     options = {"lease_time": 20, "retry_limit": 7, "priority": 3, "max_size": 9}
     changed = await client.queue(queue).namespace("n").task("t").config(options).create()
+    assert changed["ignored"] == [], "every name that the official client sends is known"
     assert (changed["namespace"], changed["task"]) == ("n", "t")
     names = ("leaseTime", "retryLimit", "priority", "maxSize")
     assert [changed["options"][name] for name in names] == [20, 7, 3, 9]

@@ -79,3 +79,17 @@ def test_options_have_both_spellings() -> None:
     options = calls.camel_options({"lease_time": 5, "retryLimit": 6})
     assert (options["leaseTime"], options["retryLimit"]) == (5, 6)
     assert options["windowBuffer"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("lease_tim", "queues have no option 'lease_tim'; did you mean leaseTime?"),
+        ("retrylimit", "queues have no option 'retrylimit'; did you mean retryLimit?"),
+        ("qqqqqq", "queues have no option 'qqqqqq'; use one of leaseTime, retryLimit, "),
+    ],
+)
+def test_a_misspelt_option_is_refused_with_the_near_name(name: str, hint: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        calls.camel_options({name: 5})
+    assert str(caught.value).startswith(hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,13 +29,12 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, Any]:
 
 def wire_name_of(name: str) -> str:
     """Return the wire name of an option: lease_time, lease-time and leaseTime are the same."""
-    first, *rest = name.replace("-", "_").split("_")
-    wire_name = first + "".join(word.capitalize() for word in rest)
-    if wire_name not in FIELDS:
-        near = difflib.get_close_matches(wire_name, FIELDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(FIELDS)}"
-        raise UsageProblem(f"queues have no option {name!r}; {hint}")
-    return wire_name
+    from queenmq.client.calls import option_name
+
+    try:
+        return option_name(name)
+    except ValueError as error:
+        raise UsageProblem(str(error)) from None
 
 
 def check_option(name: str, value: Any, *, is_text: bool = False) -> Any:

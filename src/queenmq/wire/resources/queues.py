@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from queenmq.wire.shape import Answer, Natural, Pagination, Request
 
@@ -44,7 +44,7 @@ class ConfigureRequest(Request):
 
 
 class QueueConfigured(Answer):
-    """A queue as it is set up now."""
+    """A queue as it is set up now. `ignored` has the names of the request that mean nothing."""
 
     configured: bool
     queue_id: str
@@ -53,6 +53,7 @@ class QueueConfigured(Answer):
     namespace: str
     task: str
     options: QueueOptions
+    ignored: list[str] = field(default_factory=list)
 
 
 class QueueDeleted(Answer):

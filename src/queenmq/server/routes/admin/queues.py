@@ -13,6 +13,7 @@ from queenmq.errors import NotFound
 from queenmq.server.answers.responses import json_answer, read_request
 from queenmq.server.auth.callers import identity_of
 from queenmq.server.requests.checks import check_name, quote
+from queenmq.server.requests.configuring import find_ignored
 from queenmq.server.requests.places import names_partition, parse_place
 from queenmq.server.requests.queries import parse_query
 from queenmq.server.routing.spec import route
@@ -40,8 +41,12 @@ class QueueRoutes:
 
     @route("POST", "/api/v1/configure", wire.QueueConfigured, request=wire.ConfigureRequest)
     async def configure(self, request: Request) -> Response:
-        """Create a queue or replace all its options; echoes them."""
+        """Create a queue or replace all its options; echoes them.
+
+        Names that mean nothing are ignored, as clients expect, and listed.
+        """
         body = await read_request(request, wire.ConfigureRequest)
+        ignored = find_ignored(await request.body())
         name = check_name("queue", body.queue, length_max=self._settings.max_name_length)
         check_queue(identity_of(request), name)
         length_max = self._settings.max_name_length
@@ -65,6 +70,7 @@ class QueueRoutes:
                 namespace=namespace,
                 task=task,
                 options=options,
+                ignored=ignored,
             )
         )
 
