@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from urllib.parse import quote, urlencode
 
 from queenmq import clock, wire
+from queenmq.client.arguments import check_flag, check_integer
 from queenmq.client.message import Message, field_of
 from queenmq.client.spelling import suggest
 from queenmq.ids import parse_uuid, uuid7_texts
@@ -70,6 +71,16 @@ class PopRequest:
     lease_seconds: int | None = None
     subscription_mode: str | None = None
     subscription_from: str | None = None
+
+    def __post_init__(self) -> None:
+        # The server reads a number that it cannot parse as the default, as other clients expect.
+        check_integer("batch", self.batch)
+        check_integer("partitions", self.partitions)
+        check_integer("timeout_ms", self.timeout_ms)
+        if self.lease_seconds is not None:
+            check_integer("lease_seconds", self.lease_seconds)
+        check_flag("wait", self.wait)
+        check_flag("auto_ack", self.auto_ack)
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019 - requests are values, and few
     def path(self, *, batch: int | None = None, timeout_ms: int | None = None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from queenmq import wire
 from queenmq.client import calls
 from queenmq.client.admin import Admin
+from queenmq.client.arguments import check_function, check_names
 from queenmq.client.builders import Buffered, DeadLetterQuery
 from queenmq.client.calls import PopKeywords, PopRequest, quote_name
 from queenmq.client.consume.ack_client import AckClient, AckResults, Renewal
@@ -187,6 +188,7 @@ class Queen:
                 `subscription_mode` and `subscription_from` for
                 where a new group starts.
         """
+        check_names("pop", how, PopKeywords.__annotations__)
         messages = await self._pop(PopRequest(queue=queue, **how))
         if type is None:
             return messages
@@ -313,9 +315,10 @@ class Queen:
                 `renew_lease`, `renew_interval_ms`, `stop_event`, `signals`; docs/client.md has a
                 table of them.
         """
-        return self._consume(ConsumeOptions.of(queue=queue, **how), handler)
+        return self._consume(ConsumeOptions.of(queue, **how), handler)
 
     def _consume(self, options: ConsumeOptions, handler: Handler | None) -> Consumption:
+        check_function("consume", handler)
         return Consumption(self, options, handler)
 
     async def dead_letters(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from queenmq import wire
 from queenmq.client import calls
+from queenmq.client.arguments import check_integer
 from queenmq.client.builders import DeadLetterQuery, Operation, Push
 from queenmq.client.calls import PopRequest
 from queenmq.client.consume.consumption import ConsumeOptions, Consumption, Handler
@@ -142,7 +143,7 @@ class Queue:
         Args:
             size: Most messages of a pop.
         """
-        self._pop["batch"] = max(1, size)
+        self._pop["batch"] = max(1, check_integer("batch", size))
         return self
 
     def partitions(self, n: int) -> Self:
@@ -151,7 +152,7 @@ class Queue:
         Args:
             n: Most partitions of an answer.
         """
-        self._pop["partitions"] = max(1, n)
+        self._pop["partitions"] = max(1, check_integer("partitions", n))
         return self
 
     def wait(self, enabled: bool) -> Self:
@@ -214,7 +215,7 @@ class Queue:
         Args:
             count: How many, each with a batch of its own.
         """
-        self._consume["concurrency"] = max(1, count)
+        self._consume["concurrency"] = max(1, check_integer("concurrency", count))
         return self
 
     def limit(self, count: int | None) -> Self:

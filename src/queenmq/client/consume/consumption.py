@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
+from queenmq.client.arguments import check_flag, check_integer, check_names, check_number
 from queenmq.client.calls import PopKeywords, PopRequest
 from queenmq.client.consume.acks import Acker, ack_failed, release
 from queenmq.client.consume.consumer import Consumer
@@ -54,11 +55,24 @@ class ConsumeOptions:
     signals: bool = False
 
     @classmethod
-    def of(cls, **how: Any) -> Self:
+    def of(cls, queue: str | None, **how: Any) -> Self:
         """Build options from one set of keywords, including those of a pop."""
+        check_names("consume", how, ConsumeKeywords.__annotations__)
         own = {one.name for one in fields(cls)} & how.keys()
         mine = {name: how.pop(name) for name in own}
-        return cls(request=PopRequest(**{"wait": True, **how}), **mine)
+        return cls(request=PopRequest(queue=queue, **{"wait": True, **how}), **mine)
+
+    def __post_init__(self) -> None:
+        check_integer("batch", self.request.batch, low=1)
+        check_integer("partitions", self.request.partitions, low=1)
+        check_integer("concurrency", self.concurrency, low=1)
+        check_number("renew_interval_ms", self.renew_interval_ms, low=1)
+        if self.limit is not None:
+            check_integer("limit", self.limit, low=0)
+        if self.idle_ms is not None:
+            check_number("idle_ms", self.idle_ms, low=0)
+        for name in ("auto_ack", "renew_lease", "each", "signals"):
+            check_flag(name, getattr(self, name))
 
 
 @dataclass(eq=False, repr=False)

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, Self
 
+from queenmq.client.arguments import check_function
 from queenmq.client.consume.consumption import Consumption, Handler
 from queenmq.client.consume.signals import call_on_signals
 from queenmq.client.message import Message
@@ -79,6 +80,7 @@ class SyncConsumption:
 
 def run_on_thread(handler: Handler | None) -> Handler | None:
     """Return the handler, run on a thread: a plain function may wait as long as it likes."""
+    check_function("consume", handler)
     if handler is None or inspect.iscoroutinefunction(handler):
         return handler
     plain = handler
