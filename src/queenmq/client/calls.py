@@ -82,6 +82,11 @@ class PopRequest:
         check_flag("wait", self.wait)
         check_flag("auto_ack", self.auto_ack)
 
+    @property
+    def place(self) -> str | None:
+        """Return the name of the queue, namespace or task."""
+        return self.queue or self.namespace or self.task
+
     @functools.lru_cache(maxsize=1024)  # noqa: B019 - requests are values, and few
     def path(self, *, batch: int | None = None, timeout_ms: int | None = None) -> str:
         """Return path and query. A consumer asks for less near its limit."""

@@ -199,8 +199,13 @@ async def release(ack_client: AckClient, messages: Sequence[Message[Any]]) -> No
     try:
         await ack_client.ack_each(messages, "retry", policy=PATIENT)
     except ClientError as error:
-        _warn("messages stay leased until it runs out", error=str(error), count=len(messages))
+        _warn(
+            "messages could not be given back and stay leased",
+            error=str(error),
+            count=len(messages),
+        )
 
 
 def _warn(text: str, *, error: str, count: int) -> None:
-    logger.warning(text, extra={"event": "ack_failed", "error": error, "count": count})
+    facts = {"event": "ack_failed", "error": error, "count": count}
+    logger.warning("%s (%d): %s", text, count, error, extra=facts)

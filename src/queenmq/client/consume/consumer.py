@@ -60,6 +60,8 @@ class Consumer:
         self._waiting: set[asyncio.Task[Any]] = set()
         self.workers: set[asyncio.Task[None]] = set()
         self._busy = 0
+        #: Whether the last pop of any worker failed.
+        self._is_cut_off = False
         self._last = asyncio.get_running_loop().time()
 
     @property
@@ -114,6 +116,8 @@ class Consumer:
                 try:
                     messages = messages or await self._run_unless_stopped(self._pop(share))
                     failures = 0
+                    if share and messages is not None:
+                        self._log_recovery()
                     if messages:
                         progress = BatchProgress(messages)
                         async with self._in_hand(progress, tail, ahead) as acker:
@@ -136,8 +140,16 @@ class Consumer:
     async def _back_off(self, failures: int, error: Exception) -> None:
         delay = self._queen._transport.policy.backoff(failures, random=random.random)
         facts = {"event": "pop_failed", "error": str(error), "delay_s": round(delay, 3)}
-        logger.warning("A consumer cannot pop; retrying.", extra=facts)
+        text = "The consumer of %r cannot pop and retries in %.2f s: %s"
+        logger.warning(text, self._options.request.place, delay, error, extra=facts)
+        self._is_cut_off = True
         await self._pause(delay)
+
+    def _log_recovery(self) -> None:
+        if self._is_cut_off:
+            self._is_cut_off = False
+            text = "The consumer of %r pops again."
+            logger.warning(text, self._options.request.place, extra={"event": "pop_recovered"})
 
     async def _pop(self, share: int) -> list[Message[Any]]:
         if share == 0:

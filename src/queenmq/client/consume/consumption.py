@@ -131,11 +131,10 @@ class Consumption:
 
     def __repr__(self) -> str:
         request = self._options.request
-        what = request.queue or request.namespace or request.task
         state = "ended" if self._ended.is_set() else "running"
         if self._consumer is None:
             state = "not started"
-        return f"<Consumption of {what!r} by group {request.group!r}, {state}>"
+        return f"<Consumption of {request.place!r} by group {request.group!r}, {state}>"
 
     # Awaited.
 

@@ -71,12 +71,12 @@ async def _extend(
     except (ResourceNotFound, LeaseExpired) as error:
         progress.lose()
         facts = {"event": "lease_lost", "lease_id": lease_id, "error": str(error)}
-        logger.warning("A lease was lost while its handler ran.", extra=facts)
+        logger.warning("A lease was lost while its handler ran: %s", error, extra=facts)
         return "lost"
     except ClientClosed:
         raise
     except ClientError as error:
         facts = {"event": "renewal_failed", "lease_id": lease_id, "error": str(error)}
-        logger.warning("Could not extend a lease; retrying.", extra=facts)
+        logger.warning("Could not extend a lease; retrying: %s", error, extra=facts)
         return "unknown"
     return "kept"

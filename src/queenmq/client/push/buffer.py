@@ -267,7 +267,8 @@ class Buffer:
     def _report(self, error: BufferFailed) -> None:
         self._reason = error.reason
         facts = {"event": "flush_failed", "error": error.reason, "count": len(error.items)}
-        logger.warning("Could not deliver buffered messages.", extra=facts)
+        text = "Could not deliver %d buffered messages: %s"
+        logger.warning(text, len(error.items), error.reason, extra=facts)
         if self._on_error is not None:
             try:
                 self._on_error(error)
