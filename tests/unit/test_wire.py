@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
+import msgspec
 import pytest
 
 from queenmq import wire
 from queenmq.errors import InvalidRequest
+from queenmq.wire.shape import Request
+
+#: Every body that the broker reads, and what is in one.
+BODIES = [
+    one
+    for one in vars(wire).values()
+    if isinstance(one, type) and issubclass(one, Request | wire.QueueOptions) and one is not Request
+]
+#: Words for types in Python that JSON does not have.
+PYTHON = re.compile(r"\b(str|int|float|bool|dict|list|bytes|None)\b|`")
 
 
 def refusal(body: bytes, wanted: type = wire.PushRequest) -> str:
@@ -40,17 +53,20 @@ def test_options_that_are_left_out_have_their_defaults() -> None:
     [
         (b"", "Empty request body: send a JSON object"),
         (b'{"items":[]', "Invalid JSON: Input data was truncated; send a well-formed JSON object"),
-        (b"[]", "the body must be object, got array"),
-        (b"null", "the body must be object, got null"),
+        (b"[]", "the body must be an object, got an array"),
+        (b"null", "the body must be an object, got null"),
         (b"{}", "items is required"),
-        (b'{"items":{}}', "items must be array, got object"),
-        (b'{"items":null}', "items must be array, got null"),
-        (b'{"items":[1]}', "items[0] must be object, got int"),
+        (b'{"items":{}}', "items must be an array, got an object"),
+        (b'{"items":null}', "items must be an array, got null"),
+        (b'{"items":[1]}', "items[0] must be an object, got an integer"),
         (b'{"items":[{}]}', "items[0].queue is required"),
-        (b'{"items":[{"queue":"q"},{"queue":5}]}', "items[1].queue must be str, got int"),
+        (
+            b'{"items":[{"queue":"q"},{"queue":5}]}',
+            "items[1].queue must be a string, got an integer",
+        ),
         (
             b'{"items":[{"queue":"q","partition":1}]}',
-            "items[0].partition must be str | null, got int",
+            "items[0].partition must be a string or null, got an integer",
         ),
         (b'{"items":[]} x', None),
         (b'{"items":[{"queue":"q","payload":nope}]}', None),
@@ -64,9 +80,50 @@ def test_a_refusal_is_one_sentence_that_names_the_field(body: bytes, sentence: s
         assert text == sentence
 
 
+@pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.__name__)
+def test_a_wrong_type_is_told_in_words_of_json(kind: type[msgspec.Struct]) -> None:
+    told = []
+    for name in kind.__struct_encode_fields__:
+        for value in (b"1", b"1.5", b'"x"', b"true", b"null", b"[]", b"{}", b"[1]", b'["x"]'):
+            try:
+                wire.decode(b'{"%s":%s}' % (name.encode(), value), kind)
+            except InvalidRequest as error:
+                told.append(str(error))
+    assert told
+    assert [text for text in told if PYTHON.search(text)] == []
+
+
+HALF = "is half of a surrogate pair; send both halves or none"
+
+
+@pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        (rb"\ud800", rb"\ud800"),
+        (rb"\uD800 and more text", rb"\uD800"),
+        (rb"\ud800\ud83d\ude00", rb"\ud800"),
+        (rb"\\\\\udc00", rb"\udc00"),
+        (rb"\ud83d\ude00\udc00", rb"\udc00"),
+    ],
+    ids=["high", "high-before-text", "high-before-a-pair", "low-after-escapes", "low-after-a-pair"],
+)
+def test_half_of_a_surrogate_pair_is_refused_with_its_place(text: bytes, half: bytes) -> None:
+    for rest in (b'"}]}', b'","transactionId":"' + b"t" * 100 + b'"}]}'):
+        body = b'{"items":[{"queue":"q","payload":"' + text + rest
+        at = body.rindex(half)
+        assert refusal(body) == f'Invalid JSON: "{half.decode()}" at byte {at} {HALF}'
+
+
+@pytest.mark.parametrize(
+    "end", [rb"\ud83d", rb"\ud83d\u", rb"\ud83d\ude0", rb"\\\ud83d\ude00", rb"\\ud800"]
+)
+def test_a_body_that_ends_within_a_pair_was_truncated(end: bytes) -> None:
+    assert "truncated" in refusal(b'{"items":[{"queue":"q","payload":"' + end)
+
+
 def test_a_number_out_of_range_is_named() -> None:
     text = refusal(b'{"queue":"q","options":{"leaseTime":-1}}', wire.ConfigureRequest)
-    assert text == "options.leaseTime must be int >= 0"
+    assert text == "options.leaseTime must be an integer >= 0"
 
 
 def test_a_wrong_word_is_named() -> None:
