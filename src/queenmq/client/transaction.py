@@ -95,7 +95,8 @@ class Transaction:
             "requiredLeases": list(self._leases),
             "idempotencyKey": self._key,
         }
-        answer = await self._transport.request("POST", PATH, self._transport.codec.encode(body))
+        data = self._transport.codec.encode_payloads(body)
+        answer = await self._transport.request("POST", PATH, data)
         result: wire.TransactionAnswer = self._transport.read(
             answer, wire.TransactionAnswer, f"POST {PATH}"
         )

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from queenmq import wire
+from queenmq.client.http.finite import check_finite
 from queenmq.client.http.payloads import cut_out, put_back
 
 
@@ -35,6 +36,13 @@ class Codec:
             return wire.encode(value)
         text = self._json.dumps(value)
         return text.encode() if isinstance(text, str) else text
+
+    def encode_payloads(self, value: Any) -> bytes:
+        """Encode a request with payloads. Raise ValueError for a number that is not finite."""
+        text = self.encode(value)
+        if self._json is None:
+            check_finite(value, text)
+        return text
 
     def decode(self, body: bytes, wanted: Any = Any) -> Any:
         """Return the value in an answer. Unreadable payloads do not affect the others.

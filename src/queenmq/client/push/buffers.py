@@ -66,7 +66,7 @@ class Buffers:
         unknown = options.keys() - _DEFAULTS.keys()
         if unknown:
             raise TypeError(f"a buffer has no option {', '.join(sorted(unknown))}")
-        encode = self._transport.codec.encode
+        encode = self._transport.codec.encode_payloads
         by_partition: dict[Key, list[Entry]] = {}
         for item in items:
             entry = Entry(item, encode(item))

@@ -53,7 +53,7 @@ class Pusher:
         if len(items) > 1 and self._now() >= self._named_until and not are_named(items):
             results = await self._send_once(items, key, once or str(random_uuid()))
         if results is None:
-            data = self._transport.codec.encode({"items": name_items(items)})
+            data = self._transport.codec.encode_payloads({"items": name_items(items)})
             results = await self._send(PUSH, data, len(items), key)
         return await self._replace_finished(results) if self._polls else results
 
@@ -67,7 +67,7 @@ class Pusher:
         self, items: list[dict[str, Any]], key: str | None, once: str
     ) -> Results | None:
         """Push with an idempotency key. Return None if the server knows no keys."""
-        data = self._transport.codec.encode({"items": items, "idempotencyKey": once})
+        data = self._transport.codec.encode_payloads({"items": items, "idempotencyKey": once})
         try:
             return await self._send(PUSH_ONCE, data, len(items), key)
         except RequestFailed as error:
