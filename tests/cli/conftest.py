@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.broker import BrokerProcess
+from tests.support.broker import BrokerProcess, running_broker
 from tests.support.command_line import FORGOTTEN, Cli
+from tests.support.shared_postgres import SharedPostgres
+from tests.support.tokens import SECRET
+
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +31,21 @@ def cli(
 ) -> Cli:
     """Commands in this process, sent to the shared broker."""
     return Cli(monkeypatch, capsys, broker.url)
+
+
+@pytest.fixture(scope="module")
+def own_url(postgres: SharedPostgres, template: str) -> Iterator[str]:
+    """A migrated database that the tests of a module share."""
+    name = f"cli_access_{next(_numbers)}"
+    postgres.create(name, template=template)
+    yield postgres.url_of(name)
+    postgres.drop(name)
+
+
+@pytest.fixture(scope="module")
+def guarded(own_url: str) -> Iterator[BrokerProcess]:
+    """A broker that wants a token."""
+    with running_broker(
+        database_url=own_url, QUEEN_AUTH_ENABLED="true", JWT_SECRET=SECRET
+    ) as broker:
+        yield broker

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,23 +13,7 @@ from queenmq.cli import contexts
 from queenmq.client.errors import NotAllowed
 from tests.support.broker import BrokerProcess, running_broker, unique
 from tests.support.command_line import Cli, run_queen
-from tests.support.shared_postgres import SharedPostgres
-from tests.support.tokens import SECRET, signed
-
-
-@pytest.fixture(scope="module")
-def own_url(postgres: SharedPostgres, template: str) -> Iterator[str]:
-    postgres.create("cli_access", template=template)
-    yield postgres.url_of("cli_access")
-    postgres.drop("cli_access")
-
-
-@pytest.fixture(scope="module")
-def guarded(own_url: str) -> Iterator[BrokerProcess]:
-    with running_broker(
-        database_url=own_url, QUEEN_AUTH_ENABLED="true", JWT_SECRET=SECRET
-    ) as broker:
-        yield broker
+from tests.support.tokens import signed
 
 
 @pytest.fixture

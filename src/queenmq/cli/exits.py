@@ -45,6 +45,10 @@ class NothingThere(QueenError):
     """The thing named does not exist, or there is nothing to give."""
 
 
+class TooFewRights(QueenError):
+    """The token has too few rights for a command that would stop half-way."""
+
+
 def code_of(error: QueenError) -> int:
     """Return the exit code for an error."""
     from queenmq.client import errors
@@ -55,7 +59,7 @@ def code_of(error: QueenError) -> int:
         ((NothingThere, errors.ResourceNotFound, NotFound), NOTHING),
         ((UsageProblem, InvalidRequest), USAGE),
         ((NotNow, errors.Unreachable, errors.ServerBusy, StorageUnavailable), UNREACHABLE),
-        (errors.NotAllowed, REFUSED),
+        ((errors.NotAllowed, TooFewRights), REFUSED),
     ]
     return next((code for kind, code in kinds if isinstance(error, kind)), ERROR)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from queenmq.client.options import Options
     from queenmq.client.sync.client import SyncQueen
 
+T = TypeVar("T")
+
+#: The status of an answer to a token with too few rights.
+FORBIDDEN = 403
 _PANEL = "Server and output"
 
 _OUTPUT = Annotated[
@@ -127,9 +131,26 @@ class Session:
             given["key_file"] = server.key_file
         return given
 
+    def read_if_allowed(self, read: Callable[[], T]) -> T | None:
+        """Return what a call reads, or None if the token may not read it."""
+        from queenmq.client.errors import NotAllowed
+
+        try:
+            return read()
+        except NotAllowed as error:
+            # Without a valid token nothing else would be answered either.
+            if error.status != FORBIDDEN:
+                raise
+            return None
+
     def require_queue(self, name: str) -> None:
         """Raise if there is no queue of this name, because an empty result may be a typo."""
         self.queen.admin.get_queue_detail(name, limit=1)
+
+    def may_delete(self, *verbs: str) -> bool:
+        """Return whether the token may delete queues and groups, and has these verbs as well."""
+        me = self.queen.admin.get_me()
+        return me.role == "admin" and (me.verbs is None or {"admin", *verbs} <= {*me.verbs})
 
     def __enter__(self) -> Self:
         return self

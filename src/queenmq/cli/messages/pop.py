@@ -14,6 +14,7 @@ from queenmq.cli.display.times import parse_duration, when
 from queenmq.cli.exits import NothingThere, NotNow, UsageProblem
 from queenmq.cli.messages import ndjson
 from queenmq.cli.messages.ndjson import Line
+from queenmq.cli.operate.switches import read_switches
 from queenmq.cli.session import QueueName, Session
 from queenmq.errors import QueenError
 
@@ -84,7 +85,7 @@ def pop(
     )
     if not messages:
         session.require_queue(queue)
-        if session.queen.admin.get_pop_maintenance_mode().pop_maintenance_mode:
+        if read_switches(session).pop_maintenance_mode:
             raise NotNow(
                 "pops are paused on all brokers; resume them with queen maintenance off --pops"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import sys
 import threading
@@ -16,13 +17,12 @@ from queenmq.cli.display.output import Format, cell
 from queenmq.cli.display.safe import say
 from queenmq.cli.display.times import BEGINNING, parse_time
 from queenmq.cli.exits import UsageProblem
+from queenmq.cli.messages.looking import Looking, insist
 from queenmq.cli.messages.pop import Partition
 from queenmq.cli.session import QueueName, Session
 from queenmq.ids import random_uuid
 
 _POLL_MS = 30_000
-#: Seconds between two tries while the server is away.
-_AWAY_S = 1.0
 #: A server that lost a client has noticed after this time.
 _AFTERMATH_S = 0.25
 #: The exit code of a process that SIGTERM ends.
@@ -57,7 +57,7 @@ def tail(
     """Print the newest messages of a queue, and with -f new ones as they arrive.
 
     Consumers lose nothing: -f and --since read as a group of their own, which is deleted at the
-    end.
+    end. With a token that may not delete groups they list the messages instead, once a second.
 
     Example: queen tail orders -n 5
 
@@ -73,22 +73,41 @@ def tail(
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     else:
         session.require_queue(queue)
-    place = _Place(session, queue, partition)
+    place, looking = _Place(session, queue, partition), Looking(session, queue, partition)
     if group is not None:
         _print(session, place.read(group, follow=follow))
-    elif since is not None:
-        start = parse_time(since, now_ms=clock.unix_ms())
-        with place.own_group(start) as name:
-            _print(session, place.read(name, follow=follow))
-    elif not follow:
-        _print(session, place.last(lines))
+        return
+    start = None if since is None else parse_time(since, now_ms=clock.unix_ms())
+    if start is None and not follow:
+        _print(session, looking.last(lines))
+    elif session.may_delete("pop"):
+        _read_as_group(session, place, looking, start, lines, follow)
     else:
-        # The group starts before the look back, so that nothing falls in between.
-        with place.own_group("now") as name:
-            seen = list(place.last(lines))
-            _print(session, seen)
-            ids = {message["id"] for message in seen}
-            _print(session, (one for one in place.read(name, follow=True) if one.id not in ids))
+        _read_without_group(session, looking, start, lines, follow)
+
+
+def _read_as_group(
+    session: Session,
+    place: _Place,
+    looking: Looking,
+    start: str | None,
+    lines: int,
+    follow: bool,
+) -> None:
+    # The group starts before the look back, so that nothing falls in between.
+    with place.own_group(start or "now") as name:
+        seen = list(looking.last(lines)) if start is None else []
+        more = place.read(name, follow=follow)
+        ids = {message["id"] for message in seen}
+        _print(session, itertools.chain(seen, (one for one in more if one.id not in ids)))
+
+
+def _read_without_group(
+    session: Session, looking: Looking, start: str | None, lines: int, follow: bool
+) -> None:
+    found = looking.last(lines) if start is None else looking.since(start)
+    more = looking.follow(start or BEGINNING) if follow else ()
+    _print(session, itertools.chain(found, more))
 
 
 def _print(session: Session, messages: Iterable[Any]) -> None:
@@ -104,7 +123,7 @@ def _print(session: Session, messages: Iterable[Any]) -> None:
 
 
 class _Place:
-    """The place to read: a queue or one of its partitions."""
+    """A queue, or one of its partitions, that a group reads."""
 
     def __init__(self, session: Session, queue: str, partition: str | None) -> None:
         self._session = session
@@ -112,31 +131,26 @@ class _Place:
         self._partition = partition
         #: What the first pop of an own group gave.
         self._first: list[Any] = []
-        #: Whether the last pop got no answer, which is said once.
-        self._is_away = False
-
-    def last(self, count: int) -> Iterator[dict[str, Any]]:
-        """Yield the last messages, oldest first."""
-        if not count:
-            return
-        admin = self._session.queen.admin
-        found = admin.list_messages(
-            queue=self._queue, partition=self._partition, limit=count, from_=BEGINNING
-        )
-        for one in reversed(found.messages):
-            whole = admin.get_message(one.partition_id, one.transaction_id)
-            yield {**one, "data": whole.payload}
 
     @contextlib.contextmanager
     def own_group(self, start: str) -> Iterator[str]:
         """Yield a group of this command alone, and delete it afterwards."""
+        from queenmq.client.errors import RequestFailed, ServerBusy
+
         name = f"queen-tail-{random_uuid()}"
+        is_refused = False
         try:
-            # The first pop fixes the start.
-            self._first = self._pop(name, wait=False, start=start)
+            try:
+                # The first pop fixes the start.
+                self._first = self._pop(name, wait=False, start=start)
+            except RequestFailed as error:
+                # An overloaded server may have started the pop.
+                is_refused = not isinstance(error, ServerBusy)
+                raise
             yield name
         finally:
-            self._forget(name)
+            if not is_refused:
+                self._forget(name)
 
     def _forget(self, group: str) -> None:
         """Delete the group twice.
@@ -162,23 +176,7 @@ class _Place:
         while messages := self._pop(group, wait=False):
             yield from messages
         while follow:
-            yield from self._patient_pop(group)
-
-    def _patient_pop(self, group: str) -> list[Any]:
-        from queenmq.client.errors import ServerBusy, Unreachable
-
-        try:
-            messages = self._pop(group, wait=True)
-        except (ServerBusy, Unreachable) as error:
-            if not self._is_away:
-                self._session.out.note(f"queen: {error}; retrying until the server is back")
-            self._is_away = True
-            threading.Event().wait(_AWAY_S)
-            return []
-        if self._is_away:
-            self._session.out.note("queen: the server is back")
-        self._is_away = False
-        return messages
+            yield from insist(self._session, lambda: self._pop(group, wait=True))
 
     def _pop(self, group: str, *, wait: bool, start: str | None = None) -> list[Any]:
         return self._session.queen.pop(

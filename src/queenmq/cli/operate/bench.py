@@ -16,7 +16,7 @@ from queenmq import __version__, clock
 from queenmq.cli.display import tables
 from queenmq.cli.display.output import Column, cell, print_lines, progress
 from queenmq.cli.display.times import parse_time
-from queenmq.cli.exits import UsageProblem
+from queenmq.cli.exits import TooFewRights, UsageProblem
 from queenmq.cli.operate import bench_runs
 from queenmq.cli.operate.bench_runs import Load, Scenario
 from queenmq.cli.session import Session
@@ -83,6 +83,11 @@ def bench(
     Example: queen bench push --seconds 1 --compare old.json
     """
     before = _earlier(compare) if compare is not None else {}
+    if not session.may_delete("push", "pop"):
+        raise TooFewRights(
+            "bench creates queues and deletes them, which needs a token of the role admin with all"
+            " verbs; nothing was created"
+        )
     load = Load(seconds, connections, batch, partitions, bytes, messages)
     report = asyncio.run(_run(session, list(scenarios or Scenario), load))
     for result in report["results"]:

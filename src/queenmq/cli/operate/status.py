@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,23 +13,25 @@ from queenmq.cli.display.safe import printable, say
 from queenmq.cli.display.times import age, when
 from queenmq.cli.exits import NotNow
 from queenmq.cli.messages.pop import Group
+from queenmq.cli.operate.switches import read_maintenance
 from queenmq.cli.session import QueueName, Session
 
 
 def status(session: Session) -> None:
     """Show the state of a server: health, counts, rates, lag, and what is held back.
 
-    Exit code 4 when it does not answer or its database does not.
+    What the token may not read stays empty. Exit code 4 when it does not answer or its database
+    does not.
 
     Example: queen status
     """
     admin = session.queen.admin
-    found = {
+    found: dict[str, Any] = {
         "url": session.server.url,
         "health": _health(session),
-        "overview": admin.get_overview(),
-        "operations": admin.get_operation_stats(),
-        "maintenance": admin.get_maintenance_mode(),
+        "overview": session.read_if_allowed(admin.get_overview),
+        "operations": session.read_if_allowed(admin.get_operation_stats),
+        "maintenance": read_maintenance(session),
     }
     columns = [
         Column("url", "SERVER"),
@@ -52,6 +54,8 @@ def status(session: Session) -> None:
         Column("maintenance.popMaintenanceMode", "POPS PAUSED"),
     ]
     session.out.print_fields(found, columns)
+    if found["overview"] is None:
+        session.out.note("queen: the token may not read the counts of all queues")
 
 
 def _health(session: Session) -> wire.Health:

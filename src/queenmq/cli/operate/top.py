@@ -14,6 +14,7 @@ from queenmq.cli.display import tables
 from queenmq.cli.display.keys import Keys
 from queenmq.cli.display.output import Column, cell, console, print_lines, print_table, style_line
 from queenmq.cli.display.times import age
+from queenmq.cli.operate.switches import Switches, read_maintenance
 from queenmq.cli.session import Session
 from queenmq.errors import QueenError
 
@@ -31,8 +32,9 @@ class Sample(NamedTuple):
     at_ms: float
     queues: dict[str, wire.QueueSummary]
     groups: dict[tuple[str, str], wire.ConsumerGroup]
-    operations: wire.OperationStats
-    maintenance: wire.MaintenanceState
+    #: None: the token may not read them.
+    operations: wire.OperationStats | None
+    maintenance: wire.MaintenanceState | Switches
 
 
 def _rate(value: float | None) -> str:
@@ -123,8 +125,8 @@ def take(session: Session) -> Sample:
         clock.now_ms(),
         {queue.name: queue for queue in queues},
         {(group.name, group.queue_name): group for group in groups},
-        admin.get_operation_stats(),
-        admin.get_maintenance_mode(),
+        session.read_if_allowed(admin.get_operation_stats),
+        read_maintenance(session),
     )
 
 
@@ -144,8 +146,8 @@ def view(before: Sample, now: Sample) -> dict[str, Any]:
         "totals": {
             **{name: sum(one[name] for one in queues) for name in totals},
             "pushedPerSecond": sum(one["pushedPerSecond"] or 0 for one in queues),
-            "operationsWaiting": now.operations.depth,
-            "pressure": now.operations.pressure,
+            "operationsWaiting": now.operations.depth if now.operations else None,
+            "pressure": now.operations.pressure if now.operations else None,
             "pushesOnDisk": now.maintenance.buffered_messages,
             "isPushPaused": now.maintenance.maintenance_mode,
             "isPopPaused": now.maintenance.pop_maintenance_mode,
@@ -210,8 +212,8 @@ def _headline(session: Session, shown: Mapping[str, Any]) -> list[str]:
         f"{totals['leased']} leased",
         f"{_rate(totals['pushedPerSecond'])} pushed/s",
     ]
-    if totals["operationsWaiting"] or totals["pressure"] >= 0.5:
-        waiting, pressure = totals["operationsWaiting"], totals["pressure"]
+    waiting, pressure = totals["operationsWaiting"], totals["pressure"]
+    if waiting or (pressure or 0) >= 0.5:
         parts.append(f"{waiting} operations wait, pressure {pressure:.2f}")
     if totals["pushesOnDisk"]:
         parts.append(f"{totals['pushesOnDisk']} pushes on disk")
