@@ -68,7 +68,7 @@ def test_lag_is_an_exit_code_for_alerts(cli: Cli, place: tuple[str, str]) -> Non
     (row,) = ended.value
     assert (row["consumer_group"], row["offset_lag"]) == (group, 1)
     assert cli("lag", "--min-seconds", "3600", "--queue", queue).code == 0
-    assert cli("lag", "--min-seconds", "0", "--queue", queue, "--group", "other").code == 0
+    assert cli("lag", "--min-seconds", "0", "--queue", queue, "--group", "other").code == 3
 
 
 @pytest.mark.parametrize("to", ["yesterday", "15 ago", "-5m ago", "", "2030-13-01"])
@@ -134,3 +134,29 @@ def test_lag_counts_partitions_that_the_group_has_not_visited(
     assert {one["partition"]: one["offsetLag"] for one in parts} == {"Default": 0, "not visited": 4}
     why = cli("why", queue, "--group", group, "-o", "json").value
     assert why["backlog"] == 4
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lag", "--group", "nosuch", "--min-seconds", "1"],
+        ["groups", "list", "--queue", "nosuch"],
+        ["analytics", "nosuch"],
+        ["metrics", "nosuch"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_does_not_exist_is_no_empty_table(cli: Cli, words: list[str]) -> None:
+    ended = cli(*words)
+    assert (ended.code, ended.out) == (3, "") and "nosuch" in ended.err
+
+
+def test_the_pause_of_an_unknown_group_is_told(cli: Cli) -> None:
+    group = unique("group")
+    assert "no queue knows this group yet" in cli.ok("groups", "pause", group)
+    cli.ok("groups", "resume", group)
+    queue = unique()
+    cli.ok("push", queue, "1")
+    cli.ok("pop", queue, "-g", group)
+    assert "no queue knows" not in cli.ok("groups", "pause", group)
+    cli.ok("groups", "resume", group)

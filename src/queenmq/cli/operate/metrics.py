@@ -10,6 +10,7 @@ from queenmq import __version__
 from queenmq.cli.display.output import Column
 from queenmq.cli.display.safe import say
 from queenmq.cli.display.times import parse_time, when
+from queenmq.cli.exits import NothingThere
 from queenmq.cli.session import QueueName, Session
 from queenmq.clock import unix_ms
 
@@ -40,10 +41,14 @@ def metrics(
 
     Example: queen metrics queen_messages
     """
-    text = session.queen.admin.get_series()
-    for line in text.splitlines():
-        if not line.startswith("#") and (name is None or name in line.partition("{")[0]):
-            say(line)
+    series = [
+        line for line in session.queen.admin.get_series().splitlines() if not line.startswith("#")
+    ]
+    found = [line for line in series if name is None or name in line.partition("{")[0]]
+    if not found:
+        raise NothingThere(f"no series has {name!r} in its name; queen metrics prints them all")
+    for line in found:
+        say(line)
 
 
 def analytics(
@@ -57,6 +62,8 @@ def analytics(
 
     Example: queen analytics orders
     """
+    if queue:
+        session.require_queue(queue)
     series = session.queen.admin.get_queue_ops(
         queue=queue or None, from_=_time(start), to=_time(end)
     ).series

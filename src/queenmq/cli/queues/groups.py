@@ -50,6 +50,8 @@ def list_(session: Session, queue: OfQueue = None) -> None:
 
     Example: queen groups list --queue orders
     """
+    if queue is not None:
+        session.require_queue(queue)
     rows = session.queen.admin.list_consumer_groups()
     session.out.rows([row for row in rows if queue in (None, row.queue_name)], _COLUMNS)
 
@@ -106,10 +108,7 @@ def delete(
     Example: queen groups delete --yes old-group
     """
     where = "all queues" if queue is None else f"queue {queue}"
-    nowhere = "any queue" if queue is None else f"queue {queue!r}"
-    rows = session.queen.admin.list_consumer_groups()
-    if not any(row.name == group and queue in (None, row.queue_name) for row in rows):
-        raise NothingThere(f"group {group!r} has no cursor on {nowhere}; check its name")
+    _require_group(session, group, queue)
     confirm(f"Delete group {group} on {where} of {session.server.url}?", yes=yes)
     answer = session.queen.delete_consumer_group(group, not keep_start, queue=queue)
     session.out.done(
@@ -126,7 +125,10 @@ def pause(session: Session, group: GroupName) -> None:
     Example: queen groups pause billing
     """
     answer = session.queen.admin.pause_consumer_group(group)
-    session.out.done(f"paused group {group}; queen groups resume {group} serves it again", answer)
+    text = f"paused group {group}; queen groups resume {group} serves it again"
+    if not _is_known(session, group, None):
+        text += "; no queue knows this group yet"
+    session.out.done(text, answer)
 
 
 @command(app)
@@ -150,12 +152,15 @@ def lag(
 ) -> None:
     """List partitions with messages that a group has not passed, worst first.
 
-    With --min-seconds it is a check: exit code 6 if something is that late, else 0.
+    With --min-seconds it is a check: exit code 6 if something is that late, else 0. A queue or
+    group that does not exist is exit code 3.
 
     Example: queen lag --min-seconds 3600 --queue orders
     """
     if queue is not None:
         session.require_queue(queue)
+    if group is not None:
+        _require_group(session, group, queue)
     rows = [
         row
         for row in session.queen.admin.get_lagging_consumers(min_seconds or 0)
@@ -198,3 +203,14 @@ def move(session: Session, group: str, queue: str, to: str, *, yes: bool) -> Non
         f" of {queue}",
         answer,
     )
+
+
+def _is_known(session: Session, group: str, queue: str | None) -> bool:
+    rows = session.queen.admin.list_consumer_groups()
+    return any(row.name == group and queue in (None, row.queue_name) for row in rows)
+
+
+def _require_group(session: Session, group: str, queue: str | None) -> None:
+    if not _is_known(session, group, queue):
+        nowhere = "any queue" if queue is None else f"queue {queue!r}"
+        raise NothingThere(f"group {group!r} has no cursor on {nowhere}; check its name")
