@@ -128,3 +128,11 @@ def test_bench_starts_only_if_it_may_delete_its_queue(queen: Guarded) -> None:
     listed = queen(token("admin"), "queues", "list", "--search", "queen-bench", "-o", "json")
     assert listed.value == []
     assert queen(token("admin"), "bench", "push", "--seconds", "0.2").code == 0
+
+
+def test_only_a_missing_token_is_asked_for(queen: Guarded, cli: Cli, queue: str) -> None:
+    refused = queen(token("read-only"), "push", queue, "1")
+    assert refused.code == 5 and "read-only" in refused.err and "--token" not in refused.err
+    missing = cli("queues", "list", "--url", queen.url)
+    assert missing.code == 5 and "QUEEN_TOKEN" in missing.err
+    assert ".;" not in refused.err + missing.err

@@ -176,6 +176,7 @@ def test_a_job_without_the_spark_extra_says_what_to_install(
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "pip install 'queenmq[spark]'" in done.stderr
+    assert "make setup" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 
+_NO_KEY = "encryption_key_missing"
+#: The status of an answer to a request without a valid token.
+UNAUTHENTICATED = 401
+
+
 class UsageProblem(QueenError):
     """The command line, a file or a context cannot be used as it stands."""
 
@@ -61,6 +66,9 @@ def code_of(error: QueenError) -> int:
         ((NotNow, errors.Unreachable, errors.ServerBusy, StorageUnavailable), UNREACHABLE),
         ((errors.NotAllowed, TooFewRights), REFUSED),
     ]
+    if isinstance(error, errors.ServerBusy) and error.code == _NO_KEY:
+        # Another try would not help before the broker gets one.
+        return ERROR
     return next((code for kind, code in kinds if isinstance(error, kind)), ERROR)
 
 
@@ -69,8 +77,8 @@ def line_of(error: QueenError) -> str:
     from queenmq.client import errors
 
     text = str(error)
-    if isinstance(error, errors.NotAllowed):
-        text += "; pass a token with --token, QUEEN_TOKEN or a context"
+    if isinstance(error, errors.NotAllowed) and error.status == UNAUTHENTICATED:
+        text = f"{text.rstrip('.')}; pass a token with --token, QUEEN_TOKEN or a context"
     elif isinstance(error, errors.RequestFailed) and 400 <= error.status < 500:
         text = error.reason
     return " ".join(text.split())

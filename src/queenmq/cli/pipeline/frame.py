@@ -113,7 +113,7 @@ def job_command(function: Callable[..., Job]) -> Command:
         except ModuleNotFoundError as error:
             raise UsageProblem(
                 f"queen pipeline runs on Spark, and the package {error.name} is missing;"
-                " install both with: pip install 'queenmq[spark]'"
+                " install both with: pip install 'queenmq[spark]', or in a clone: make setup"
             ) from error
         summary = _run(job, shared, config)
         show(summary, shared)

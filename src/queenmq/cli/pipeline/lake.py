@@ -176,5 +176,5 @@ def _delta_rs() -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise UsageProblem(
             f"queen pipeline lake needs the package {error.name}, which is missing;"
-            " install it with: pip install 'queenmq[spark]'"
+            " install it with: pip install 'queenmq[spark]', or in a clone: make setup"
         ) from error

@@ -53,7 +53,7 @@ class Spans:
         except ImportError as error:
             raise SettingsError(
                 f"otlp_endpoint needs OpenTelemetry, and the package {error.name} is missing;"
-                " install it with: pip install 'queenmq[otel]'"
+                " install it with: pip install 'queenmq[otel]', or in a clone: make setup"
             ) from error
         self._trace = trace
         # By the trace id alone, so that all brokers keep the same traces.
