@@ -10,6 +10,7 @@ from queenmq.errors import (
     InvalidRequest,
     NotFound,
     QueenError,
+    SettingsError,
     StorageFault,
     StorageUnavailable,
 )
@@ -33,6 +34,8 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 
+#: The status of an answer to a value that the server cannot take.
+INVALID = 400
 _NO_KEY = "encryption_key_missing"
 #: The status of an answer to a request without a valid token.
 UNAUTHENTICATED = 401
@@ -62,13 +65,15 @@ def code_of(error: QueenError) -> int:
         # Trying again would not help before something has changed.
         ((AccessRefused, StorageFault), ERROR),
         ((NothingThere, errors.ResourceNotFound, NotFound), NOTHING),
-        ((UsageProblem, InvalidRequest), USAGE),
+        ((UsageProblem, SettingsError, InvalidRequest), USAGE),
         ((NotNow, errors.Unreachable, errors.ServerBusy, StorageUnavailable), UNREACHABLE),
         ((errors.NotAllowed, TooFewRights), REFUSED),
     ]
     if isinstance(error, errors.ServerBusy) and error.code == _NO_KEY:
         # Another try would not help before the broker gets one.
         return ERROR
+    if isinstance(error, errors.BadRequest) and error.status == INVALID:
+        return USAGE
     return next((code for kind, code in kinds if isinstance(error, kind)), ERROR)
 
 

@@ -12,6 +12,7 @@ from queenmq.cli.display.columns import Row
 from queenmq.cli.display.output import Column, Output, cell
 from queenmq.cli.display.times import when
 from queenmq.cli.exits import UsageProblem
+from queenmq.cli.identifiers import check_id
 from queenmq.cli.session import Session, Yes, command, confirm
 from queenmq.durations import parse_seconds
 
@@ -109,7 +110,14 @@ def list_(
 @command(app)
 def revoke(
     session: Session,
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")],
+    token_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="The token's id.",
+            callback=check_id("a token", "queen tokens list"),
+        ),
+    ],
     yes: Yes = False,
 ) -> None:
     """Revoke a token. All brokers refuse it within seconds.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
@@ -89,10 +90,24 @@ def pop(
             raise NotNow(
                 "pops are paused on all brokers; resume them with queen maintenance off --pops"
             )
-        raise NothingThere(f"queue {queue!r} has nothing to pop now; queen why {queue} says why")
+        raise NothingThere(_why_nothing(session, queue, partition, group))
     session.out.rows((dict(one) for one in messages), MESSAGE_COLUMNS)
     if ack:
         _check(session.queen.ack(messages).results)
+
+
+def _why_nothing(session: Session, queue: str, partition: str | None, group: str | None) -> str:
+    from queenmq.client.errors import ResourceNotFound
+
+    words = [queue]
+    if partition is not None:
+        try:
+            session.queen.admin.get_partition(queue, partition)
+        except ResourceNotFound:
+            return f"queue {queue!r} has no partition {partition!r} yet; check its name"
+        words.append(partition)
+    words += [] if group is None else ["--group", group]
+    return f"queue {queue!r} has nothing to pop now; queen why {shlex.join(words)} says why"
 
 
 def ack(

@@ -12,6 +12,7 @@ from queenmq import clock, wire
 from queenmq.cli.display.output import Column
 from queenmq.cli.display.times import parse_time, when
 from queenmq.cli.exits import NothingThere
+from queenmq.cli.identifiers import check_id
 from queenmq.cli.messages.pop import Partition
 from queenmq.cli.session import QueueName, Session, Yes, command, confirm
 
@@ -21,7 +22,12 @@ app = typer.Typer(
 trace = typer.Typer(help="What consumers recorded about messages.", no_args_is_help=True)
 
 PartitionId = Annotated[
-    str, typer.Argument(metavar="PARTITION_ID", help="The message's partition id.")
+    str,
+    typer.Argument(
+        metavar="PARTITION_ID",
+        help="The message's partition id.",
+        callback=check_id("a partition", "queen messages list QUEUE"),
+    ),
 ]
 TransactionId = Annotated[
     str, typer.Argument(metavar="TRANSACTION_ID", help="The message's transaction id.")

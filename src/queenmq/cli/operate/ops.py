@@ -11,6 +11,7 @@ from queenmq import wire
 from queenmq.cli.display.output import Column, cell
 from queenmq.cli.display.times import age
 from queenmq.cli.exits import UsageProblem
+from queenmq.cli.identifiers import check_id
 from queenmq.cli.session import Session, Yes, command, confirm
 from queenmq.errors import QueenError
 
@@ -27,7 +28,10 @@ class OperationStatus(enum.StrEnum):
     DISCARDED = "discarded"
 
 
-OperationId = Annotated[str, typer.Argument(help="The operation's id.", metavar="ID")]
+_check_id = check_id("an operation", "queen ops list")
+OperationId = Annotated[
+    str, typer.Argument(help="The operation's id.", metavar="ID", callback=_check_id)
+]
 
 
 def _join(names: Any) -> str:
@@ -125,7 +129,8 @@ def aside(
 def retry(
     session: Session,
     operation_id: Annotated[
-        str | None, typer.Argument(help="The operation's id.", metavar="ID")
+        str | None,
+        typer.Argument(help="The operation's id.", metavar="ID", callback=_check_id),
     ] = None,
     every: Annotated[
         bool,

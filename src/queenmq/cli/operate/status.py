@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -91,7 +92,7 @@ def why(
         return
     for number, finding in enumerate(found.findings, start=1):
         _print_folded(f"{number}. ", finding.message)
-        _print_folded("   -> ", finding.action)
+        _print_folded("   -> ", _command_for(finding, found))
     if found.partitions:
         print()
         columns = [
@@ -106,6 +107,18 @@ def why(
             Column("lastConsumedAt", "LAST READ", when, rank=3),
         ]
         session.out.rows(found.partitions, columns)
+
+
+def _command_for(finding: wire.Finding, found: wire.Diagnosis) -> str:
+    """Return what to do, as commands where the server names routes."""
+    place = f"{shlex.quote(found.queue)} --group {shlex.quote(found.consumer_group)}"
+    commands = {
+        "pops_paused": "queen maintenance off --pops when the work is done",
+        "pushes_buffered": "queen maintenance off when the work is done",
+        "last_dead_letter": f"see queen dlq list {place}; when the cause is gone, queen dlq retry"
+        f" {place}",
+    }
+    return commands.get(finding.code, finding.action)
 
 
 def _print_folded(start: str, text: str) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from queenmq.cli.display.output import Column, Output
+from queenmq.cli.exits import UsageProblem
 from queenmq.cli.server.database_url import find_url
 from queenmq.cli.session import command
 from queenmq.clock import now_ms
+from queenmq.errors import SettingsError
 
 if TYPE_CHECKING:
     from queenmq.storage.moving.plan import Progress
@@ -48,8 +50,13 @@ def move(
     """
     import asyncio
 
+    from queenmq.storage.connection.hosts import parse_url
     from queenmq.storage.moving.mover import move
 
+    try:
+        parse_url(to)
+    except SettingsError as error:
+        raise UsageProblem(f"--to cannot be used: {error}") from None
     compared = asyncio.run(move(find_url(database_url, data_dir), to, _Progress().tell))
     out.rows(
         (

@@ -202,7 +202,7 @@ def _bind(loaded: settings.Settings) -> socket.socket:
     try:
         return http.bind(loaded)
     except OSError as error:
-        raise SettingsError(
+        raise QueenError(
             f"cannot listen on {loaded.host}:{loaded.port}: {error.strerror}; choose another --port"
         ) from error
 
