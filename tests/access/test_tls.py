@@ -20,6 +20,7 @@ import pytest
 from queenmq import Queen, SyncQueen, Unreachable
 from queenmq.server.tls.certificates import TlsFiles, make_context
 from tests.support.broker import SOON_S, BrokerProcess, unique
+from tests.support.command_line import run_queen
 from tests.support.pki import Pki
 from tests.support.waiting import wait_until
 
@@ -249,3 +250,13 @@ def test_mistakes_stop_the_start(pki: Pki, environ: dict[str, str], said: str) -
     assert started.returncode == 1
     assert said in started.stderr and len(started.stderr.splitlines()) == 1
     assert "PRIVATE KEY" not in started.stderr
+
+
+def test_commands_say_what_is_wrong_with_tls(start_broker: StartBroker, pki: Pki) -> None:
+    broker = start_broker(**pki.environ)
+    untrusted = run_queen("queues", "list", "--url", broker.url)
+    assert untrusted.code == 4 and "is not trusted" in untrusted.err
+    assert "--ca-file" in untrusted.err and "running there" not in untrusted.err
+    plain = start_broker()
+    spoken = run_queen("queues", "list", "--url", plain.url.replace("http://", "https://"))
+    assert spoken.code == 4 and "use http://" in spoken.err

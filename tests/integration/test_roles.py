@@ -19,6 +19,7 @@ from queenmq.storage.schema.roles import PARTS, make_roles
 from queenmq.storage.schema.vacuum_report import vacuum_report
 from queenmq.storage.stores.access.tokens import NewToken
 from tests.support.broker import running_broker
+from tests.support.command_line import run_queen
 from tests.support.shared_postgres import SharedPostgres
 
 PREFIX = "made_"
@@ -157,3 +158,14 @@ async def test_a_broker_runs_as_its_role_and_operators_work_as_theirs(urls: dict
 async def test_a_prefix_that_is_no_name_is_refused(database_url: str, prefix: str) -> None:
     with pytest.raises(InvalidRequest, match="prefix"):
         await make_roles(database_url, prefix)
+
+
+def test_commands_name_the_role_that_lacks_rights(urls: dict[str, str]) -> None:
+    for words in (["check"], ["vacuum-report"], ["resync-lookup"]):
+        ended = run_queen("db", *words, "--database-url", urls["producer"])
+        if ended.code == 0:
+            # Statistics are public.
+            assert words == ["vacuum-report"]
+            continue
+        assert ended.code == 1 and "role made_producer may not do this" in ended.err
+        assert "queen_admin" in ended.err and "fix the database" not in ended.err

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from queenmq import settings
 from queenmq.cli.exits import NothingThere, UsageProblem
-from queenmq.errors import SettingsError
+from queenmq.errors import QueenError, SettingsError, StorageFault
 
 
 def load_settings(flags: Mapping[str, Any], *, config: str | None = None) -> settings.Settings:
@@ -37,3 +39,21 @@ def embedded_url(data_dir: str, *, socket: bool = False) -> str:
         return read_url(Path(data_dir), socket=socket)
     except NoClusterFound as error:
         raise NothingThere(str(error)) from error
+
+
+_MISSING_PRIVILEGE = "42501"
+
+
+@contextlib.contextmanager
+def explaining_rights(url: str) -> Iterator[None]:
+    """Name the role that may not do what a command needs."""
+    try:
+        yield
+    except StorageFault as error:
+        if error.code != _MISSING_PRIVILEGE:
+            raise
+        role = unquote(urlsplit(url).username or "of this connection")
+        raise QueenError(
+            f"role {role} may not do this (SQLSTATE {error.code}); use the role that owns the"
+            " schema, or queen_admin of queen db roles"
+        ) from error

@@ -12,7 +12,12 @@ from queenmq.cli.display.safe import say
 from queenmq.cli.display.times import age, when
 from queenmq.cli.exits import FOUND, UsageProblem
 from queenmq.cli.server import db_access, db_reencrypt, move
-from queenmq.cli.server.database_url import embedded_url, find_url, load_settings
+from queenmq.cli.server.database_url import (
+    embedded_url,
+    explaining_rights,
+    find_url,
+    load_settings,
+)
 from queenmq.cli.session import command
 from queenmq.clock import now_ms
 from queenmq.errors import QueenError
@@ -104,7 +109,9 @@ def check(
 
     from queenmq.storage.schema import lookup_care
 
-    findings = asyncio.run(lookup_care.check(find_url(database_url, data_dir)))
+    url = find_url(database_url, data_dir)
+    with explaining_rights(url):
+        findings = asyncio.run(lookup_care.check(url))
     if out.is_human:
         say(_as_text(findings))
     else:
@@ -125,7 +132,9 @@ def vacuum_report(
 
     from queenmq.storage.schema.vacuum_report import vacuum_report
 
-    found = asyncio.run(vacuum_report(find_url(database_url, data_dir)))
+    url = find_url(database_url, data_dir)
+    with explaining_rights(url):
+        found = asyncio.run(vacuum_report(url))
     if not out.is_human:
         out.value(found)
         return
@@ -151,7 +160,9 @@ def resync_lookup(
 
     from queenmq.storage.schema import lookup_care
 
-    done = asyncio.run(lookup_care.resync(find_url(database_url, data_dir), _Progress().show))
+    url = find_url(database_url, data_dir)
+    with explaining_rights(url):
+        done = asyncio.run(lookup_care.resync(url, _Progress().show))
     print(
         f"checked {done.checked} partitions:"
         f" {done.created} lookup rows created, {done.repaired} repaired"

@@ -36,6 +36,27 @@ class Answer(NamedTuple):
     is_repeated: bool = False
 
 
+#: OpenSSL's words for a peer that does not speak TLS.
+_PLAIN = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+#: OpenSSL's numbers for a certificate whose authority is not known.
+_UNTRUSTED = (18, 19, 20, 21)
+
+
+def _advise(error: BaseException) -> str:
+    """Say what to do about a request without an answer."""
+    cause = error.__cause__ or error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        if cause.verify_code in _UNTRUSTED:
+            return (
+                "its certificate is not trusted; name the file of its authority with ca_file, or"
+                " --ca-file on a command line"
+            )
+        return "its certificate cannot be used for this address; correct the certificate or the URL"
+    if isinstance(cause, ssl.SSLError) and cause.reason in _PLAIN:
+        return "it does not speak TLS; use http://"
+    return "is the server running there?"
+
+
 class _Failed(Exception):
     """A failed try that may be retried. No status means that there was no answer."""
 
@@ -203,7 +224,7 @@ class Transport:
             if self._is_closed:
                 raise ClientClosed("the client was closed during a request") from None
             problem = Unreachable(
-                f"{method} {base}{path} got no answer ({error}); is the server running there?"
+                f"{method} {base}{path} got no answer ({error}); {_advise(error)}"
             )
             problem.__cause__ = error
             raise _Failed(problem, None, was_sent=not isinstance(error, NotConnected)) from None
