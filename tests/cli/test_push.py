@@ -146,3 +146,12 @@ def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.value for line in next(batches)] == [7]
     with pytest.raises(ndjson.UsageProblem, match="line 2 is longer than 1048576 bytes"):
         next(batches)
+
+
+def test_a_missing_field_and_an_empty_partition_are_named(cli: Cli) -> None:
+    queue = unique()
+    missing = cli("push", queue, '{"a": null}', "--key-field", "nosuch")
+    assert missing.code == 2 and "line 1 has no field 'nosuch'" in missing.err
+    assert "null" in cli("push", queue, '{"a": null}', "--key-field", "a").err
+    empty = cli("push", queue, "1", "--partition", "")
+    assert empty.code == 2 and "--partition must not be empty" in empty.err

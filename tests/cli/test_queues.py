@@ -163,3 +163,13 @@ def test_a_bad_file_is_refused_by_name_before_anything_is_done(
     ended = cli("apply", "-f", str(file), "--yes")
     assert (ended.code, ended.out) == (2, "")
     assert says in ended.err and str(file) in ended.err and ended.err.count("\n") == 1
+
+
+def test_options_are_shown_as_files_have_them(cli: Cli, tmp_path: Path) -> None:
+    queue, file = unique(), tmp_path / "queues.toml"
+    cli.ok("queues", "create", queue, "deadLetterQueue=true")
+    assert "deadLetterQueue true -> false" in cli.ok(
+        "queues", "configure", queue, "deadLetterQueue=false"
+    )
+    file.write_text(f"[queues.'{queue}']\ndead_letter_queue = true\n")
+    assert "deadLetterQueue: false -> true" in cli("apply", "-f", str(file), "--dry-run").out

@@ -105,6 +105,8 @@ def test_tail_follows_with_any_token_and_leaves_no_group(
     assert [line.split()[-1] for line in tail.shown.splitlines() if "Default" in line] == [
         "2", "after", "last",
     ]  # fmt: skip
+    times = {len(line.split()[0]) for line in tail.shown.splitlines() if "Default" in line}
+    assert times == {len("2030-01-01T12:00:00.000Z")}
     assert "is left" not in tail.shown and _groups(queen, queue) == []
 
 

@@ -54,10 +54,10 @@ class Column(NamedTuple):
         return printable(self.show(value_at(row, self.key)))
 
 
-def value_at(row: Any, path: str) -> Any:
-    """Return the value at `a.b.c`, or None."""
+def value_at(row: Any, path: str, *, missing: Any = None) -> Any:
+    """Return the value at `a.b.c`, or another one if there is none."""
     for name in path.split("."):
         if not isinstance(row, Mapping) or name not in row:
-            return None
+            return missing
         row = row[name]
     return row

@@ -9,6 +9,8 @@ from queenmq import clock
 from queenmq.cli.exits import UsageProblem
 from queenmq.durations import parse_seconds
 
+#: `5m` alone, which means five minutes ago.
+_SPAN = re.compile(r"(\d+(\.\d+)?\s*[a-z]+\s*)+")
 BEGINNING = "1970-01-01T00:00:00Z"
 
 
@@ -25,8 +27,8 @@ def parse_duration(text: str) -> float:
 
 
 def parse_time(text: str, *, now_ms: float) -> str:
-    """Return ISO 8601 for `15m ago`, `now`, `beginning`, or a date and time (UTC without a
-    zone).
+    """Return ISO 8601 for `15m ago` or `15m`, `now`, `beginning`, or a date and time (UTC without
+    a zone).
     """
     word = text.strip().lower()
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -36,6 +38,8 @@ def parse_time(text: str, *, now_ms: float) -> str:
         return _iso(now)
     if word.endswith(" ago") and not word.removesuffix(" ago").strip().isdigit():
         return _iso(now - timedelta(seconds=parse_duration(word.removesuffix(" ago"))))
+    if _SPAN.fullmatch(word):
+        return _iso(now - timedelta(seconds=parse_duration(word)))
     try:
         found = datetime.fromisoformat(text.strip())
         return _iso(found if found.tzinfo is not None else found.replace(tzinfo=UTC))

@@ -77,6 +77,8 @@ def push(
     """
     if payloads and file is not None:
         raise UsageProblem("payloads and --file exclude each other; pass one of them")
+    if partition == "":
+        raise UsageProblem("--partition must not be empty; leave it out for Default")
     if key_field is not None and partition is not None:
         raise UsageProblem("--partition and --key-field exclude each other; pass one of them")
     if transaction_id is not None and (len(payloads or ()) != 1 or id_field is not None):
@@ -189,7 +191,9 @@ def _parsed(payloads: Sequence[str], *, is_text: bool) -> Iterator[Line]:
 
 
 def _field(line: Line, path: str) -> str:
-    value = value_at(line.value, path)
+    value = value_at(line.value, path, missing=msgspec.UNSET)
+    if value is msgspec.UNSET:
+        raise UsageProblem(f"line {line.number} has no field {path!r}; name one that it has")
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise UsageProblem(
             f"line {line.number} has {msgspec.json.encode(value).decode()} in field {path!r};"

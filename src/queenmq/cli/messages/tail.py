@@ -118,8 +118,18 @@ def _print(session: Session, messages: Iterable[Any]) -> None:
         if session.out.format is Format.NDJSON:
             session.out.line(dict(message))
         else:
-            words = (message["createdAt"], message["partition"], cell(message["data"]))
+            words = (
+                _in_milliseconds(message["createdAt"]),
+                message["partition"],
+                cell(message["data"]),
+            )
             say("  ".join(words))
+
+
+def _in_milliseconds(time: str) -> str:
+    """Return a time in the form that lists have, too. Pops have microseconds."""
+    whole, dot, rest = time.removesuffix("Z").partition(".")
+    return f"{whole}.{rest[:3]}Z" if dot and time.endswith("Z") else time
 
 
 class _Place:

@@ -32,7 +32,10 @@ class Change(NamedTuple):
             return [f"+ {self.queue}", *shown]
         return [
             f"~ {self.queue}",
-            *(f"    {name}: {old} -> {new}" for name, (old, new) in self.differences.items()),
+            *(
+                f"    {name}: {queue_options.shown(old)} -> {queue_options.shown(new)}"
+                for name, (old, new) in self.differences.items()
+            ),
         ]
 
     def row(self) -> dict[str, Any]:

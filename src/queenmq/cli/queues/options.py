@@ -64,3 +64,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tu
         for name in names
         if before.get(name) != after.get(name)
     }
+
+
+def shown(value: Any) -> str:
+    """Return an option's value as a file of queues and JSON have it."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

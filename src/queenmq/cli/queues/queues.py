@@ -124,7 +124,10 @@ def configure(
         **{**before.options, **chosen},
     )
     changed = queue_options.changes({**before.options, **before}, {**answer.options, **answer})
-    words = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
+    words = ", ".join(
+        f"{name} {queue_options.shown(old)} -> {queue_options.shown(new)}"
+        for name, (old, new) in changed.items()
+    )
     session.out.done(f"queue {queue}: {words or 'nothing to change'}", answer)
 
 
