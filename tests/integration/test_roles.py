@@ -153,6 +153,29 @@ async def test_a_broker_runs_as_its_role_and_operators_work_as_theirs(urls: dict
     assert (await store_token(admin, token, target="t"))["name"] == "made"
 
 
+async def test_what_others_put_into_the_schema_keeps_its_owner(
+    urls: dict[str, str], superuser_url: str
+) -> None:
+    session = await asyncpg.connect(superuser_url)
+    await session.execute("CREATE TABLE queen.shop_orders (id serial)")
+    await session.execute("CREATE FUNCTION queen.shop_total() RETURNS int LANGUAGE sql RETURN 1")
+    await make_roles(superuser_url, PREFIX)
+    owners = await session.fetch(
+        "SELECT relowner::regrole::text FROM pg_class WHERE oid = 'queen.shop_orders'::regclass"
+        " UNION ALL SELECT proowner::regrole::text FROM pg_proc WHERE proname = 'shop_total'"
+        " UNION ALL SELECT relowner::regrole::text FROM pg_class"
+        " WHERE oid = 'queen.messages'::regclass"
+        " UNION ALL SELECT proowner::regrole::text FROM pg_proc"
+        " WHERE oid = 'queen.delete_queue'::regproc"
+    )
+    user = await session.fetchval("SELECT current_user::text")
+    ours = f"{PREFIX}broker"
+    assert [row[0] for row in owners] == [user, user, ours, ours]
+    readable = "SELECT has_table_privilege($1, 'queen.shop_orders', 'SELECT')"
+    assert not await session.fetchval(readable, f"{PREFIX}admin")
+    await session.close(timeout=5)
+
+
 @pytest.mark.parametrize("prefix", ["", "Upper", "a; DROP ROLE x", "x" * 40, "1a", 'a"b'],
                          ids=["empty", "upper", "code", "long", "digit", "quote"])  # fmt: skip
 async def test_a_prefix_that_is_no_name_is_refused(database_url: str, prefix: str) -> None:

@@ -182,6 +182,7 @@ def _prepare(url: str, loaded: settings.Settings) -> BrokerOrders:
     person, so the start stops.
     """
     from queenmq.server.orders import BrokerOrders, Missing
+    from queenmq.storage.schema.foreign import leave_search_path
     from queenmq.storage.schema.migrator import migrate
 
     may_wait, missing = loaded.database_url is not None, None
@@ -193,6 +194,9 @@ def _prepare(url: str, loaded: settings.Settings) -> BrokerOrders:
         if not may_wait:
             raise
         missing = Missing(str(error), error.public, error.reason)
+    if not may_wait:
+        # The role is ours on our own server only.
+        asyncio.run(leave_search_path(url))
     return BrokerOrders(url=url, settings=loaded, may_wait=may_wait, missing=missing)
 
 

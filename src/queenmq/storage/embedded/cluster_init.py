@@ -99,6 +99,8 @@ class ClusterInit:
         """
         literal = password.replace("'", "''")
         statements = f"CREATE DATABASE {ROLE};\nALTER ROLE {ROLE} PASSWORD '{literal}';\n"
+        # By default tables of users would go to the schema with the name of the role, Queen's own.
+        statements += f"ALTER ROLE {ROLE} IN DATABASE {ROLE} SET search_path = public;\n"
         command = [self._binaries.postgres, "--single", "-F", "-D", str(target)]
         # Without this a failed statement would still end with status 0.
         self._run([*command, "-c", "exit_on_error=on", "postgres"], text_in=statements)

@@ -25,6 +25,7 @@ from queenmq.storage.moving.alone import moving_alone
 from queenmq.storage.moving.copying import copy_table, run_both
 from queenmq.storage.moving.plan import Compared, Progress, Sum, Table, order_tables
 from queenmq.storage.schema import migrator
+from queenmq.storage.schema.foreign import find_foreign
 from queenmq.storage.sql_files import load_queries
 
 logger = logging.getLogger(__name__)
@@ -116,6 +117,7 @@ async def compare(source_url: str, target_url: str) -> list[Compared]:
                 source.transaction(isolation="repeatable_read", readonly=True),
                 target.transaction(isolation="repeatable_read", readonly=True),
             ):
+                await _refuse_foreign(source)
                 for side in (source, target):
                     await side.execute(_sql()["prepare_target"])
                 tables = await _tables_of(source)
@@ -134,6 +136,17 @@ async def _check_schemas(source: asyncpg.Connection, target: asyncpg.Connection)
     ids = [await side.fetchval(_sql()["database_id"]) for side in (source, target)]
     if ids[0] == ids[1]:
         raise MoveError("both URLs lead to the same database; name another one with --to")
+    await _refuse_foreign(source)
+
+
+async def _refuse_foreign(source: asyncpg.Connection) -> None:
+    foreign = [one for one in await find_foreign(source) if one.holds_data]
+    if foreign:
+        names = ", ".join(one.name for one in foreign)
+        raise MoveError(
+            f"schema queen holds what is not Queen's and is not moved: {names}; move it out first:"
+            f" {'; '.join(one.moves_out for one in foreign)}"
+        )
 
 
 async def _switch(source: asyncpg.Connection, switches: dict[str, bool]) -> dict[str, bool]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from queenmq.errors import InvalidRequest, StorageRejected
+from queenmq.errors import InvalidRequest
 from queenmq.storage.connection.connecting import open_connection
 from queenmq.storage.connection.driver_errors import translate_error
+from queenmq.storage.schema.foreign import find_foreign
 from queenmq.storage.sql_files import load_queries
 
 #: What each role is for, by the end of its name.
@@ -29,11 +30,8 @@ async def make_roles(url: str, prefix: str) -> list[str]:
     async with open_connection(url) as connection:
         with translate_error():
             async with connection.transaction():
-                if not await connection.fetchval(sql["has_schema"]):
-                    raise StorageRejected(
-                        "the database has no schema queen; run queen db migrate first"
-                    )
-                await connection.fetchval(sql["set_prefix"], prefix)
+                foreign = [one.oid for one in await find_foreign(connection)]
+                await connection.fetchval(sql["set_prefix"], prefix, foreign)
                 for step in ("create_roles", "own_schema", "grant_rights", "grant_statistics"):
                     await connection.execute(sql[step])
     return [f"{prefix}{part}" for part in PARTS]

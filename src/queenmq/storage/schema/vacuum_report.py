@@ -7,6 +7,7 @@ from typing import Any
 from queenmq.errors import StorageRejected
 from queenmq.storage.connection.connecting import open_connection
 from queenmq.storage.connection.driver_errors import translate_error
+from queenmq.storage.schema.foreign import own_relations
 from queenmq.storage.sql_files import load_queries
 
 
@@ -19,7 +20,7 @@ async def vacuum_report(url: str) -> dict[str, Any]:
         with translate_error():
             async with connection.transaction(readonly=True):
                 (server,) = await connection.fetch(sql["server"])
-                tables = await connection.fetch(sql["tables"])
+                tables = await connection.fetch(sql["tables"], own_relations())
                 holders = await connection.fetch(sql["holders"])
     if not tables:
         raise StorageRejected("the database has no schema queen; has a broker been started on it?")

@@ -64,8 +64,10 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind = 'r' AND c.relname <> 'system_state';
 
 -- name: prepare_target
--- The trigger of messages would count them once more, and times are compared as text.
-SELECT set_config('queen.tracks_lookup', 'on', true), set_config('timezone', 'UTC', true),
+-- The trigger of messages would count them once more, and times are compared as text. The path makes
+-- names of relations the same on both sides.
+SELECT set_config('search_path', 'pg_catalog, pg_temp', true),
+       set_config('queen.tracks_lookup', 'on', true), set_config('timezone', 'UTC', true),
        set_config('statement_timeout', '0', true), set_config('synchronous_commit', 'on', true);
 
 -- name: sequences

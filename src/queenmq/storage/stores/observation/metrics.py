@@ -8,6 +8,7 @@ import asyncpg
 
 from queenmq.engine.load.pressure import OperationType
 from queenmq.storage.connection.database import Database
+from queenmq.storage.schema.foreign import own_relations
 from queenmq.storage.sql_files import load_queries
 
 Rows = list[asyncpg.Record]
@@ -55,7 +56,7 @@ class MetricsStore:
         server = await self.server()
         return PostgresFacts(
             server,
-            await self._fetch(self._vacuum["tables"]),
+            await self._fetch(self._vacuum["tables"], own_relations()),
             await self._fetch(self._vacuum["holders"]),
             await self._fetch(self._sql["replication_gauges"]),
         )

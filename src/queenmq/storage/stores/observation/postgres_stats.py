@@ -7,6 +7,7 @@ from typing import Any
 from queenmq.clock import utc_now
 from queenmq.engine.load.pressure import OperationType
 from queenmq.storage.connection.database import Database
+from queenmq.storage.schema.foreign import own_relations
 from queenmq.storage.sql_files import load_queries
 
 
@@ -18,8 +19,8 @@ class PostgresStatsStore:
         self._sql = load_queries("observation/postgres_stats")
         self._vacuum = load_queries("schema/vacuum_report")
 
-    async def _rows(self, query: str) -> list[dict[str, Any]]:
-        rows = await self._database.fetch(query, priority=OperationType.ANALYTICS)
+    async def _rows(self, query: str, *args: object) -> list[dict[str, Any]]:
+        rows = await self._database.fetch(query, *args, priority=OperationType.ANALYTICS)
         return [dict(row) for row in rows]
 
     async def read(self) -> dict[str, Any]:
@@ -27,7 +28,7 @@ class PostgresStatsStore:
         (server,) = await self._rows(self._sql["database_cache"])
         table_cache = await self._rows(self._sql["table_cache"])
         index_cache = await self._rows(self._sql["index_cache"])
-        tables = await self._rows(self._vacuum["tables"])
+        tables = await self._rows(self._vacuum["tables"], own_relations())
         config = await self._rows(self._sql["buffer_config"])
         database = server.pop("database")
         return {

@@ -1,10 +1,8 @@
 -- Roles with least privilege. Their names begin with the setting queen.role_prefix.
 
 -- name: set_prefix
-SELECT set_config('queen.role_prefix', $1, true);
-
--- name: has_schema
-SELECT to_regnamespace('queen') IS NOT NULL;
+-- $2: relations in our schemas that are not ours.
+SELECT set_config('queen.role_prefix', $1, true), set_config('queen.foreign_relations', $2::oid[]::text, true);
 
 -- name: create_roles
 -- Without a password no client can log in as one of them.
@@ -23,7 +21,8 @@ END
 $$;
 
 -- name: own_schema
--- The broker migrates both schemas, so it owns everything in them. Of the database it needs no more than CREATE.
+-- The broker migrates both schemas, so it owns them and all that is ours in them. Of the database it needs no more
+-- than CREATE.
 DO $$
 DECLARE
     v_role text := current_setting('queen.role_prefix') || 'broker';
@@ -40,6 +39,7 @@ BEGIN
         FROM pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind IN ('r', 'p', 'v', 'S', 'c')
+          AND c.oid <> ALL (current_setting('queen.foreign_relations')::oid[])
           -- The sequence of an identity column goes with its table.
           AND NOT EXISTS (SELECT FROM pg_depend d
                           WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')
@@ -47,7 +47,12 @@ BEGIN
     LOOP
         EXECUTE format('ALTER %s %s OWNER TO %I', v_one.kind, v_one.name, v_role);
     END LOOP;
-    FOR v_one IN SELECT p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'queen'::regnamespace
+    FOR v_one IN
+        SELECT p.oid::regprocedure::text AS name FROM pg_proc p
+        WHERE p.pronamespace = 'queen'::regnamespace
+          AND EXISTS (SELECT FROM queen.schema_files f
+                      WHERE f.name = 'functions/' || p.proname
+                         OR starts_with(f.name, format('leftovers/queen.%I(', p.proname)))
     LOOP
         EXECUTE format('ALTER ROUTINE %s OWNER TO %I', v_one.name, v_role);
     END LOOP;
@@ -62,6 +67,7 @@ DECLARE
     v_reader text := quote_ident(v_prefix || 'reader');
     v_admin text := quote_ident(v_prefix || 'admin');
     v_role text;
+    v_own text;
 BEGIN
     FOREACH v_role IN ARRAY ARRAY[v_producer, v_reader, v_admin] LOOP
         EXECUTE format('GRANT CONNECT ON DATABASE %I TO %s', current_database(), v_role);
@@ -74,11 +80,14 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION queen.mark_position, queen.find_deleted_queues, queen.start_pipeline_run,
                     queen.note_pipeline_run TO %s', v_reader);
     -- An operator may read everything but the hashes of tokens, repair lookup rows, and create tokens.
-    EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA queen TO %s', v_admin);
     IF to_regnamespace('queen_streams') IS NOT NULL THEN
         EXECUTE format('GRANT USAGE ON SCHEMA queen_streams TO %s', v_admin);
-        EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA queen_streams TO %s', v_admin);
     END IF;
+    SELECT string_agg(c.oid::regclass::text, ', ') INTO v_own
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind IN ('r', 'p', 'v')
+      AND c.oid <> ALL (current_setting('queen.foreign_relations')::oid[]);
+    EXECUTE format('GRANT SELECT ON %s TO %s', v_own, v_admin);
     EXECUTE format('REVOKE SELECT ON queen.api_tokens FROM %s', v_admin);
     EXECUTE format('GRANT SELECT (id, kind, name, shown, subject, role, queues, verbs, created_at, created_by, expires_at,
                     last_used_at, revoked_at, parent_id) ON queen.api_tokens TO %s', v_admin);

@@ -1,6 +1,7 @@
 -- The queries of `queen db vacuum-report`: dead rows, autovacuum and sizes of our tables. They only read.
 
 -- name: tables
+-- $1: the names of our relations.
 WITH t AS (
     SELECT c.oid, CASE WHEN n.nspname = 'queen' THEN '' ELSE n.nspname || '.' END || c.relname AS name, c.reltuples, c.relfrozenxid, s.*,
            coalesce(o.threshold, current_setting('autovacuum_vacuum_threshold'))::float8 AS threshold,
@@ -15,7 +16,7 @@ WITH t AS (
                max(option_value) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled
         FROM pg_options_to_table(c.reloptions)
     ) o
-    WHERE n.nspname IN ('queen', 'queen_streams') AND c.relkind = 'r'
+    WHERE n.nspname || '.' || c.relname = ANY ($1::text[]) AND c.relkind = 'r'
 )
 SELECT name AS "table", n_live_tup AS "liveRows", n_dead_tup AS "deadRows",
        round(threshold + scale * greatest(reltuples, 0))::bigint AS "vacuumAtDeadRows",
