@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import asyncpg
@@ -137,6 +138,27 @@ async def test_vacuum_report_names_tables_and_what_holds_vacuum_back(
         pid = await database.fetchval("SELECT pg_backend_pid()")
         report = await _report(database_url)
     assert f"transaction of process {pid}" in [one["what"] for one in report["holders"]]
+
+
+async def test_vacuum_report_estimates_rows_when_the_counters_are_lost(
+    database_url: str, superuser_url: str
+) -> None:
+    session = await asyncpg.connect(superuser_url)
+    for queue in ("a", "b", "c"):
+        await session.execute("SELECT queen.push($1, '1')", queue)
+    await session.execute("ANALYZE queen.queues")
+    await session.execute("SELECT pg_stat_force_next_flush()")
+    # As the recovery from a crash does.
+    await session.execute("SELECT pg_stat_reset()")
+    await session.close()
+    tables = {one["table"]: one for one in (await _report(database_url))["tables"]}
+    # One that was analyzed, and one that never was.
+    two = ("queues", "push_keys")
+    shown = [(tables[name]["liveRows"], tables[name]["isEstimate"]) for name in two]
+    assert shown == [(3, True), (0, False)]
+    words = ("db", "vacuum-report", "--database-url", database_url)
+    plain = await asyncio.to_thread(run_queen, *words)
+    assert re.search(r"ROWS are estimates of the last vacuum or analyze for .*queues", plain.out)
 
 
 async def _report(url: str) -> Any:

@@ -139,6 +139,11 @@ def vacuum_report(
         out.value(found)
         return
     out.rows(found["tables"], _VACUUM_COLUMNS)
+    if estimates := [table["table"] for table in found["tables"] if table["isEstimate"]]:
+        say(
+            "PostgreSQL lost its counters, as in a crash: ROWS are estimates of the last vacuum or"
+            f" analyze for {', '.join(estimates)}"
+        )
     if not found["server"]["isAutovacuumOn"]:
         print("autovacuum is off; turn it on, or dead rows are never removed")
     for holder in found["holders"]:

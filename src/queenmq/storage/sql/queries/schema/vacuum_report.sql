@@ -6,7 +6,10 @@ WITH t AS (
     SELECT c.oid, CASE WHEN n.nspname = 'queen' THEN '' ELSE n.nspname || '.' END || c.relname AS name, c.reltuples, c.relfrozenxid, s.*,
            coalesce(o.threshold, current_setting('autovacuum_vacuum_threshold'))::float8 AS threshold,
            coalesce(o.scale, current_setting('autovacuum_vacuum_scale_factor'))::float8 AS scale,
-           coalesce(o.enabled, 'true')::boolean AS is_enabled
+           coalesce(o.enabled, 'true')::boolean AS is_enabled,
+           -- The last vacuum counted more rows, and the counters do not know of it: a crash sets them to 0.
+           c.reltuples > s.n_live_tup
+               AND coalesce(s.last_vacuum, s.last_autovacuum, s.last_analyze, s.last_autoanalyze) IS NULL AS is_reset
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_stat_user_tables s ON s.relid = c.oid
@@ -18,7 +21,9 @@ WITH t AS (
     ) o
     WHERE n.nspname || '.' || c.relname = ANY ($1::text[]) AND c.relkind = 'r'
 )
-SELECT name AS "table", n_live_tup AS "liveRows", n_dead_tup AS "deadRows",
+SELECT name AS "table",
+       CASE WHEN is_reset THEN reltuples::bigint ELSE n_live_tup END AS "liveRows",
+       is_reset AS "isEstimate", n_dead_tup AS "deadRows",
        round(threshold + scale * greatest(reltuples, 0))::bigint AS "vacuumAtDeadRows",
        is_enabled AS "isAutovacuumed",
        pg_table_size(oid) AS "tableBytes", pg_indexes_size(oid) AS "indexBytes",
