@@ -278,7 +278,7 @@ class TestSecondStart:
         self, make_broker: Callable[..., Broker], data_dir: Path
     ) -> None:
         broker = make_broker(data_dir).wait_ready()
-        with pytest.raises(DataDirInUse, match=f"in use by process {broker.process.pid};"):
+        with pytest.raises(DataDirInUse, match=f"in use by process {broker.process.pid}, a"):
             EmbeddedPostgres(data_dir).start()
 
     async def test_refused_start_does_not_disturb_the_owner(

@@ -23,12 +23,36 @@ def load_settings(flags: Mapping[str, Any], *, config: str | None = None) -> set
 
 def find_url(database_url: str | None, data_dir: str | None) -> str:
     """Return the database that the flags name, or else the one that the other settings name."""
+    return _locate(database_url, data_dir)[0]
+
+
+@contextlib.contextmanager
+def open_database(database_url: str | None, data_dir: str | None) -> Iterator[str]:
+    """Yield the URL that `find_url` returns, of a server that runs.
+
+    Starts the embedded PostgreSQL of a data directory until the end, unless a broker runs on it.
+    A broker that starts meanwhile is told which process has the directory.
+    """
+    from queenmq.storage.embedded import DataDirInUse, EmbeddedPostgres
+
+    url, own_dir = _locate(database_url, data_dir)
+    with contextlib.ExitStack() as stack:
+        if own_dir is not None:
+            # Otherwise the broker that has it runs the server.
+            with contextlib.suppress(DataDirInUse):
+                server = stack.enter_context(EmbeddedPostgres(Path(own_dir)))
+                url = server.url
+        yield url
+
+
+def _locate(database_url: str | None, data_dir: str | None) -> tuple[str, str | None]:
+    """Return the URL, and the data directory if that names the database."""
     if database_url is not None and data_dir is not None:
         raise UsageProblem("--database-url and --data-dir name two databases; give one of them")
     loaded = load_settings({"database_url": database_url, "data_dir": data_dir})
     if loaded.database_url is not None and data_dir is None:
-        return loaded.database_url
-    return embedded_url(loaded.data_dir)
+        return loaded.database_url, None
+    return embedded_url(loaded.data_dir), loaded.data_dir
 
 
 def embedded_url(data_dir: str, *, socket: bool = False) -> str:

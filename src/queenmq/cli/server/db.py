@@ -15,8 +15,8 @@ from queenmq.cli.server import db_access, db_reencrypt, move
 from queenmq.cli.server.database_url import (
     embedded_url,
     explaining_rights,
-    find_url,
     load_settings,
+    open_database,
 )
 from queenmq.cli.session import command
 from queenmq.clock import now_ms
@@ -109,8 +109,7 @@ def check(
 
     from queenmq.storage.schema import lookup_care
 
-    url = find_url(database_url, data_dir)
-    with explaining_rights(url):
+    with open_database(database_url, data_dir) as url, explaining_rights(url):
         findings = asyncio.run(lookup_care.check(url))
     if out.is_human:
         say(_as_text(findings))
@@ -132,8 +131,7 @@ def vacuum_report(
 
     from queenmq.storage.schema.vacuum_report import vacuum_report
 
-    url = find_url(database_url, data_dir)
-    with explaining_rights(url):
+    with open_database(database_url, data_dir) as url, explaining_rights(url):
         found = asyncio.run(vacuum_report(url))
     if not out.is_human:
         out.value(found)
@@ -165,8 +163,7 @@ def resync_lookup(
 
     from queenmq.storage.schema import lookup_care
 
-    url = find_url(database_url, data_dir)
-    with explaining_rights(url):
+    with open_database(database_url, data_dir) as url, explaining_rights(url):
         done = asyncio.run(lookup_care.resync(url, _Progress().show))
     print(
         f"checked {done.checked} partitions:"

@@ -19,7 +19,7 @@ from queenmq.cli.access.tokens import (
     show_once,
 )
 from queenmq.cli.display.output import Column, Output
-from queenmq.cli.server.database_url import find_url
+from queenmq.cli.server.database_url import open_database
 from queenmq.cli.session import command
 
 _DATABASE_URL = typer.Option(None, help="The PostgreSQL to change.")
@@ -50,7 +50,8 @@ def roles(
     """
     from queenmq.storage.schema.roles import PARTS, make_roles
 
-    names = asyncio.run(make_roles(find_url(database_url, data_dir), prefix))
+    with open_database(database_url, data_dir) as url:
+        names = asyncio.run(make_roles(url, prefix))
     rows = [
         {"role": name, "purpose": purpose}
         for name, purpose in zip(names, PARTS.values(), strict=True)
@@ -88,11 +89,7 @@ def create_token(
         days_of(expires_in),
     )
     secret = make_token(Kind.TOKEN)
-    row = asyncio.run(
-        store_token(
-            find_url(database_url, data_dir),
-            make_row(body, secret, "queen db create-token"),
-            target=f"token {name}",
-        )
-    )
+    made = make_row(body, secret, "queen db create-token")
+    with open_database(database_url, data_dir) as url:
+        row = asyncio.run(store_token(url, made, target=f"token {name}"))
     show_once(out, new_token_of(row, secret))

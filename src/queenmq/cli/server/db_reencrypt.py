@@ -10,7 +10,7 @@ import typer
 
 from queenmq import settings
 from queenmq.cli.display.output import Column, Output, progress
-from queenmq.cli.server.database_url import find_url
+from queenmq.cli.server.database_url import open_database
 from queenmq.cli.session import command
 from queenmq.errors import QueenError, SettingsError
 
@@ -66,8 +66,10 @@ def reencrypt(
             "there is no key to encrypt with; set QUEEN_ENCRYPTION_KEY_FILE as for the broker"
         )
 
-    url = find_url(database_url, data_dir)
-    with progress(is_wanted=out.is_human) as bar:
+    with (
+        open_database(database_url, data_dir) as url,
+        progress(is_wanted=out.is_human) as bar,
+    ):
         task = bar.add_task("Encrypting", total=None, note="")
 
         def tell(done: int, total: int) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from queenmq.cli.display.output import Column, Output
 from queenmq.cli.exits import UsageProblem
-from queenmq.cli.server.database_url import find_url
+from queenmq.cli.server.database_url import open_database
 from queenmq.cli.session import command
 from queenmq.clock import now_ms
 from queenmq.errors import SettingsError
@@ -57,7 +57,8 @@ def move(
         parse_url(to)
     except SettingsError as error:
         raise UsageProblem(f"--to cannot be used: {error}") from None
-    compared = asyncio.run(move(find_url(database_url, data_dir), to, _Progress().tell))
+    with open_database(database_url, data_dir) as url:
+        compared = asyncio.run(move(url, to, _Progress().tell))
     out.rows(
         (
             {"table": one.table, "rows": one.target.rows, "checksum": one.target.checksum}

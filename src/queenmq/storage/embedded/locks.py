@@ -1,6 +1,7 @@
 """The two locks of a data directory.
 
-`broker.lock` is held by a live broker only, so a start that cannot get it fails at once.
+`broker.lock` is held by a live broker, or by a command that runs the server for its own length, so
+a start that cannot get it fails at once.
 `cluster.lock` is handed on to each process that works on the cluster for that broker (initdb, then
 the keeper) and so outlives a killed broker until postgres is really down. A process that holds the
 first and waits for the second waits for its predecessor to shut down, which is short. Both are
@@ -31,7 +32,8 @@ def lock_broker(layout: Layout) -> int:
         os.close(descriptor)
         raise DataDirInUse(
             f"data directory {layout.data_dir} is in use by process "
-            f"{_holder(layout.broker_lock)}; stop that broker, or name another data directory"
+            f"{_holder(layout.broker_lock)}, a broker or a queen db command; stop it or wait for "
+            "its end, or name another data directory"
         )
     note_holder(descriptor, os.getpid())
     return descriptor
