@@ -48,7 +48,8 @@ def test_only_these_routes_are_public() -> None:
     public = {key for key, right in RIGHTS.items() if right.role is None}
     assert public == {
         "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "GET /openapi.json",
-        "POST /api/login", "GET /", "GET /dashboard/{version}/{path:name}",
+        "POST /api/login", "GET /", "GET /dashboard", "GET /ui",
+        "GET /dashboard/{version}/{path:name}",
     }  # fmt: skip
 
 

@@ -103,6 +103,8 @@ async def _inspection(api: Api, queue: str, message: Mapping[str, Any]) -> None:
         await _ok(await http.get(f"/api/v1/{path}"))
     for path in ("/", f"/dashboard/{load_dashboard().version}/main.js"):
         assert (await http.get(path)).status_code == 200
+    for path in ("/dashboard", "/ui"):
+        assert (await http.get(path)).status_code == 307
     for path in ("/health", "/health/live", "/health/ready", "/metrics", "/metrics/prometheus"):
         await _ok(await http.get(path)) if "prom" not in path else await http.get(path)
     await _ok(await http.post("/api/v1/stats/refresh"))

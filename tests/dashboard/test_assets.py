@@ -89,6 +89,10 @@ def test_files_are_served_safely_and_kept(broker: BrokerProcess) -> None:
         plain = http.get("/", headers={"accept-encoding": "identity"})
         assert "content-encoding" not in plain.headers and plain.text == page.text
         assert http.head("/").status_code == 200
+        for guess in ("/dashboard", "/ui"):
+            led = http.get(guess)
+            assert led.status_code == 307 and led.next_request is not None
+            assert led.next_request.url.path == "/"
         for bad in ("/dashboard/x/main.js", f"/{path.rsplit('/', 1)[0]}/../../settings.py"):
             assert http.get(bad).status_code == 404
         assert http.get("/dashboard/x/%2e%2e/%2e%2e/settings.py").status_code == 404

@@ -202,6 +202,8 @@ _SYSTEM = {
     "GET /metrics": Right(PUBLIC, Reach.NONE, is_change=False),
     # Files of the dashboard, which hold no data.
     "GET /": Right(PUBLIC, Reach.NONE, is_change=False),
+    "GET /dashboard": Right(PUBLIC, Reach.NONE, is_change=False),
+    "GET /ui": Right(PUBLIC, Reach.NONE, is_change=False),
     "GET /dashboard/{version}/{path:name}": Right(PUBLIC, Reach.NONE, is_change=False),
     "GET /openapi.json": Right(PUBLIC, Reach.NONE, is_change=False),
     # Its series may carry the names of queues.

@@ -14,7 +14,14 @@ from queenmq.server.routing.spec import JSON, ArrayOf, OneOf, RouteSpec
 Schema = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
-_PHRASES = {200: "Done.", 201: "Stored.", 202: "Accepted.", 204: "Nothing.", 503: "Not now."}
+_PHRASES = {
+    200: "Done.",
+    201: "Stored.",
+    202: "Accepted.",
+    204: "Nothing.",
+    307: "Elsewhere.",
+    503: "Not now.",
+}
 
 
 def build_document(specs: Sequence[RouteSpec], *, version: str) -> Schema:

@@ -1,4 +1,4 @@
-"""GET / and /dashboard/...: the page that shows all of this in a browser."""
+"""GET /, /dashboard, /ui and the files below: the page that shows all of this in a browser."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ class DashboardRoutes:
         answer.headers["content-security-policy"] = _POLICY
         answer.headers["permissions-policy"] = _PERMISSIONS
         return answer
+
+    @route("GET", "/dashboard", None, status=307)
+    @route("GET", "/ui", None, status=307)
+    async def lead_to_page(self, request: Request) -> Response:
+        """Redirect to the dashboard's page."""
+        # Relative, because a proxy may serve the broker below a path.
+        return Response(status_code=307, headers={"location": "./"})
 
     @route("GET", "/dashboard/{version}/{path:name}", str, media="text/javascript")
     async def file(self, request: Request) -> Response:
