@@ -247,6 +247,11 @@ class TestFailures:
             EmbeddedPostgres(data_dir).start()
         assert (data_dir / "postgres" / "precious").exists()
 
+    def test_a_file_in_place_of_the_directory_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "data").write_text("mine")
+        with pytest.raises(DataDirUnusable, match="data is a file; name a directory"):
+            EmbeddedPostgres(tmp_path / "data").start()
+
     def test_cluster_of_another_version_is_refused(
         self, server: EmbeddedPostgres, data_dir: Path
     ) -> None:

@@ -105,7 +105,10 @@ def create_data_dir(data_dir: Path, *, group_id: int | None) -> None:
             data_dir.mkdir(mode=0o700)
         except FileExistsError:
             if not data_dir.is_dir():
-                raise
+                raise DataDirUnusable(
+                    f"data directory {data_dir} is a file; name a directory, or a path where one "
+                    "can be created"
+                ) from None
             return
         if group_id is not None:
             os.chown(data_dir, -1, group_id)
