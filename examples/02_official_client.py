@@ -11,7 +11,10 @@ import asyncio
 import sys
 from typing import Any
 
-from queen import Queen
+try:
+    from queen import Queen
+except ImportError as error:
+    sys.exit(f"{error.name} is missing; run make setup, or pip install queen-mq==0.15.0")
 
 QUEUE = "example.orders"
 

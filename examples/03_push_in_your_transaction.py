@@ -12,8 +12,11 @@ import json
 import sys
 import uuid
 
-import asyncpg
-import httpx
+try:
+    import asyncpg
+    import httpx
+except ImportError as error:
+    sys.exit(f"{error.name} is missing; run make setup, or pip install asyncpg httpx")
 
 QUEUE = "example.invoices"
 

@@ -72,6 +72,19 @@ def test_an_example_without_its_arguments_says_how_to_run_it(name: str) -> None:
     assert f"Usage: python examples/{name}" in run.stderr
 
 
+@pytest.mark.parametrize("name", EXAMPLES[1:])
+def test_an_example_without_its_packages_says_what_to_install(name: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-S", str(ROOT / "examples" / name), "a", "b"],
+        capture_output=True,
+        text=True,
+        timeout=SOON_S,
+    )
+    assert run.returncode == 1
+    assert "is missing; run make setup, or pip install" in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
 def test_every_example_is_tested_and_listed() -> None:
     page = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     this = (ROOT / "tests/acceptance/test_examples.py").read_text(encoding="utf-8")
