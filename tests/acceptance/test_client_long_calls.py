@@ -32,9 +32,7 @@ CALLS: dict[str, Callable[[Queen, str], Awaitable[Any]]] = {
     "seek_partition": lambda queen, queue: queen.admin.seek_partition(
         "g", queue, "p", {"toEnd": True}
     ),
-    "preview_seek": lambda queen, queue: queen.admin.preview_seek(
-        "g", queue, timestamp="2026-01-01T00:00:00Z"
-    ),
+    "preview_seek": lambda queen, queue: queen.admin.preview_seek("g", queue, toEnd=True),
 }
 
 

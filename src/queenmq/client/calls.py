@@ -92,12 +92,12 @@ class PopRequest:
         """Return path and query. A consumer asks for less near its limit."""
         query = {
             "batch": batch or self.batch,
-            "wait": "true" if self.wait else "false",
+            "wait": self.wait,
             "timeout": self.timeout_ms if timeout_ms is None else timeout_ms,
             "consumerGroup": self.group,
             "namespace": self.namespace,
             "task": self.task,
-            "autoAck": "true" if self.auto_ack else None,
+            "autoAck": self.auto_ack or None,
             "leaseSeconds": self.lease_seconds,
             "subscriptionMode": self.subscription_mode,
             "subscriptionFrom": self.subscription_from,
@@ -123,8 +123,13 @@ def quote_name(name: str) -> str:
 
 def query_text(query: Mapping[str, Any]) -> str:
     """Return a query string of all values that are not None. `from_` stands for `from`."""
+    words = {True: "true", False: "false"}
     return urlencode(
-        {name.rstrip("_"): value for name, value in query.items() if value is not None},
+        {
+            name.rstrip("_"): words[value] if isinstance(value, bool) else value
+            for name, value in query.items()
+            if value is not None
+        },
         quote_via=quote,
     )
 

@@ -57,6 +57,11 @@ def test_names_are_safe_in_paths() -> None:
     assert "consumerGroup=g%26h" in path
 
 
+def test_queries_have_the_words_of_the_server() -> None:
+    query = {"toEnd": True, "wait": False, "from_": "a b&c", "partition": None, "batch": 1}
+    assert calls.query_text(query) == "toEnd=true&wait=false&from=a%20b%26c&batch=1"
+
+
 def test_a_pop_needs_a_place() -> None:
     with pytest.raises(ValueError, match="name a queue"):
         PopRequest().path()

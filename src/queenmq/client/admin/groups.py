@@ -50,7 +50,7 @@ class GroupCalls(Caller):
             queue: The queue.
             delete_metadata: Whether to delete its start as well.
         """
-        query = {"deleteMetadata": "true" if delete_metadata else "false"}
+        query = {"deleteMetadata": delete_metadata}
         return await self._delete(wire.GroupDeleted, _group_on(group, queue), query)
 
     async def get_group_partitions(
