@@ -93,7 +93,7 @@ def test_bad_json_on_line_17_is_named_and_the_lines_before_it_are_pushed(cli: Cl
         (["1", "2", "--transaction-id", "x"], "", "--transaction-id is for one payload"),
         (["1", "--partition", "a", "--key-field", "b"], "", "--partition and --key-field"),
         (["--file", "no-such-file"], "", "file no-such-file cannot be read"),
-        (["--key-field", "a"], '{"b":1}', "line 1 has null in field 'a'"),
+        (["--key-field", "a"], '{"b":1}', "line 1 has no field 'a'"),
         (["--key-field", "a"], '{"a":1}\n{"a":{}}', "line 2 has {} in field 'a'"),
         ([], b"\xff\n", "line 1 is not UTF-8"),
         (["--text"], b"\xff\n", "line 1 is not UTF-8"),

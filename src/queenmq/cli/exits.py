@@ -35,10 +35,10 @@ PIPE_CLOSED = 141
 
 
 #: The status of an answer to a value that the server cannot take.
-INVALID = 400
+_INVALID = 400
 _NO_KEY = "encryption_key_missing"
 #: The status of an answer to a request without a valid token.
-UNAUTHENTICATED = 401
+_UNAUTHENTICATED = 401
 
 
 class UsageProblem(QueenError):
@@ -72,7 +72,7 @@ def code_of(error: QueenError) -> int:
     if isinstance(error, errors.ServerBusy) and error.code == _NO_KEY:
         # Another try would not help before the broker gets one.
         return ERROR
-    if isinstance(error, errors.BadRequest) and error.status == INVALID:
+    if isinstance(error, errors.BadRequest) and error.status == _INVALID:
         return USAGE
     return next((code for kind, code in kinds if isinstance(error, kind)), ERROR)
 
@@ -82,7 +82,7 @@ def line_of(error: QueenError) -> str:
     from queenmq.client import errors
 
     text = str(error)
-    if isinstance(error, errors.NotAllowed) and error.status == UNAUTHENTICATED:
+    if isinstance(error, errors.NotAllowed) and error.status == _UNAUTHENTICATED:
         text = f"{text.rstrip('.')}; pass a token with --token, QUEEN_TOKEN or a context"
     elif isinstance(error, errors.RequestFailed) and 400 <= error.status < 500:
         text = error.reason
