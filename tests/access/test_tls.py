@@ -247,7 +247,7 @@ def test_mistakes_stop_the_start(pki: Pki, environ: dict[str, str], said: str) -
         capture_output=True,
         text=True,
     )
-    assert started.returncode == 1
+    assert started.returncode == 2
     assert said in started.stderr and len(started.stderr.splitlines()) == 1
     assert "PRIVATE KEY" not in started.stderr
 

@@ -5,6 +5,8 @@ The numbers are a promise to scripts; docs/cli.md lists them.
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from queenmq.errors import (
     AccessRefused,
     InvalidRequest,
@@ -32,13 +34,6 @@ FOUND = 6
 INTERRUPTED = 130
 #: The reader of the output has gone, as `head` does.
 PIPE_CLOSED = 141
-
-
-#: The status of an answer to a value that the server cannot take.
-_INVALID = 400
-_NO_KEY = "encryption_key_missing"
-#: The status of an answer to a request without a valid token.
-_UNAUTHENTICATED = 401
 
 
 class UsageProblem(QueenError):
@@ -69,10 +64,10 @@ def code_of(error: QueenError) -> int:
         ((NotNow, errors.Unreachable, errors.ServerBusy, StorageUnavailable), UNREACHABLE),
         ((errors.NotAllowed, TooFewRights), REFUSED),
     ]
-    if isinstance(error, errors.ServerBusy) and error.code == _NO_KEY:
+    if isinstance(error, errors.ServerBusy) and error.code == "encryption_key_missing":
         # Another try would not help before the broker gets one.
         return ERROR
-    if isinstance(error, errors.BadRequest) and error.status == _INVALID:
+    if isinstance(error, errors.BadRequest) and error.status == HTTPStatus.BAD_REQUEST:
         return USAGE
     return next((code for kind, code in kinds if isinstance(error, kind)), ERROR)
 
@@ -82,7 +77,7 @@ def line_of(error: QueenError) -> str:
     from queenmq.client import errors
 
     text = str(error)
-    if isinstance(error, errors.NotAllowed) and error.status == _UNAUTHENTICATED:
+    if isinstance(error, errors.NotAllowed) and error.status == HTTPStatus.UNAUTHORIZED:
         text = f"{text.rstrip('.')}; pass a token with --token, QUEEN_TOKEN or a context"
     elif isinstance(error, errors.RequestFailed) and 400 <= error.status < 500:
         text = error.reason
