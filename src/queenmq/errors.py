@@ -205,7 +205,7 @@ class Overloaded(QueenError):
     """Too much waits already. The request was not begun; it may be sent again after a while."""
 
     def __init__(
-        self, text: str, *, depth: int = 0, retry_after_s: int = 1, bound: str = "other"
+        self, text: str, *, depth: int = 0, retry_after_s: int = 1, bound: str = ""
     ) -> None:
         super().__init__(text)
         #: How many wait already.

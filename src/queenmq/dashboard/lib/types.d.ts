@@ -1119,6 +1119,7 @@ export interface QueueConfigured {
   "namespace": string;
   "task": string;
   "options": QueueOptions;
+  "ignored": (string)[];
 }
 export interface QueueConsumption {
   "id": string;
