@@ -69,8 +69,8 @@ fuzz: $(DEV_READY) ## send hostile requests: make fuzz ARGS='--count 100000 --se
 		build/fuzz/bin/python -m pip install --quiet --disable-pip-version-check schemathesis==4.32.5; }
 	@$(BIN)/python -m tests.support.schema_fuzz build/fuzz/bin/schemathesis
 
-types: $(DEV_READY) ## type-check src, the public surface and the examples
-	@echo "types: checking src, tests/typing and examples with mypy"
+types: $(DEV_READY) ## type-check src, the public surface, the examples and the benchmarks
+	@echo "types: checking src, tests/typing, examples and benchmarks with mypy"
 	@$(BIN)/mypy
 
 # npm and tsc are tools for development: nothing that runs or is shipped needs them.

@@ -53,7 +53,7 @@ class Distance:
 
     async def connect(self, near: _Near) -> _Far:
         """Open the connection to the database that belongs to one from the broker."""
-        host, port = self._url.hostname, self._url.port
+        host, port = self._url.hostname or "127.0.0.1", self._url.port or 5432
         _, far = await self._loop.create_connection(lambda: _Far(near), host, port)
         return far
 

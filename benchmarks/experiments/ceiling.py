@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import UUID
 
 from benchmarks import scenario, wrk
 from benchmarks.broker import BenchmarkError, Broker
@@ -59,7 +60,7 @@ async def run(context: Context) -> list[Row]:
     return rows
 
 
-async def _set_up(database: BenchDatabase) -> list[object]:
+async def _set_up(database: BenchDatabase) -> list[UUID]:
     """Give every session of pgbench partitions of its own."""
     ids = await database.make_partitions(keys_of(_QUEUE, _SESSIONS * _REQUESTS))
     async with database.connection() as connection:

@@ -88,11 +88,11 @@ class _State(NamedTuple):
 
 
 async def _state(session: asyncpg.Connection) -> _State:
-    wal = (await session.fetchrow(queries()["written"]))["bytes"]
-    disk = await session.fetchrow(queries()["message_bytes"])
+    (wal,) = await session.fetch(queries()["written"])
+    (disk,) = await session.fetch(queries()["message_bytes"])
     # Nanoseconds on a processor come first.
     spent_ns = int(Path(f"/proc/{disk['pid']}/schedstat").read_text().split()[0])
-    return _State(spent_ns / 1000, wal, disk["bytes"])
+    return _State(spent_ns / 1000, wal["bytes"], disk["bytes"])
 
 
 def _rows(size_kb: int, found: dict[tuple[int, str], list[Cost]]) -> list[Row]:

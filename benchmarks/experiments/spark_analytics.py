@@ -64,7 +64,7 @@ async def _turn(spark: SparkSide, database: BenchDatabase, name: str) -> Done:
 
 async def _check(database: BenchDatabase) -> None:
     async with database.connection() as connection:
-        found = await connection.fetchrow(queries()["analysed"])
+        (found,) = await connection.fetch(queries()["analysed"])
     passed = _PARTITIONS * _PASSED
     if tuple(found) != (passed, passed):
         raise BenchmarkError(

@@ -26,6 +26,8 @@ _ROWS = 200_000
 _PARTITIONS = 1_000
 _HTTP_MESSAGES, _HTTP_BATCH, _HTTP_LOOPS = 40_000, 100, 4
 _OURS, _HTTP = "our sink", "pushes over HTTP"
+#: What each side does in its turn, by its name. It returns rows per second.
+Turns = dict[str, Callable[[], Awaitable[float]]]
 _JDBC = "JDBC append, no index"
 _JDBC_JOINED = "JDBC append, no index, joined inserts"
 _INDEXED = "JDBC append, our indexes"
@@ -99,14 +101,14 @@ async def run(context: Context) -> list[Row]:
         with context.broker(database) as broker:
             async with running_spark("local[2]", jar) as spark:
                 sides = _Sides(spark, database, broker)
-                turns = {_OURS: sides.ours, _HTTP: sides.http}
+                turns: Turns = {_OURS: sides.ours, _HTTP: sides.http}
                 turns |= {name: sides.append(name) for name in _APPENDS if jar}
                 rates = await _measure(context, database, turns)
     return _rows(rates, context.rounds)
 
 
 async def _measure(
-    context: Context, database: BenchDatabase, turns: dict[str, Callable[[], Awaitable[float]]]
+    context: Context, database: BenchDatabase, turns: Turns
 ) -> dict[str, list[float]]:
     rates: dict[str, list[float]] = {name: [] for name in turns}
     # The round before warms everything.

@@ -66,13 +66,13 @@ async def _side(database: BenchDatabase, broker: Broker, groups: int) -> Side:
     async with connections(broker.address, groups) as clients, database.connection() as session:
         neighbour = asyncio.create_task(latency.measure(broker, f"beside-{groups}", _SECONDS))
         await asyncio.sleep(_ALONE_S)
-        before = await session.fetchrow(queries()["written"])
+        (before,) = await session.fetch(queries()["written"])
         subscribed_s = await _pops(clients, groups, status=204)
-        after = await session.fetchrow(queries()["written"])
+        (after,) = await session.fetch(queries()["written"])
         items = [{"queue": _QUEUE, "partition": f"p{n}", "payload": n} for n in range(_NEW)]
         check(await clients[0].post("/api/v1/push", json.dumps({"items": items}).encode()), 201)
         served_s = await _pops(clients, groups, status=200)
-        last = await session.fetchrow(queries()["written"])
+        (last,) = await session.fetch(queries()["written"])
         return Side(
             groups=groups,
             subscribed_s=subscribed_s,

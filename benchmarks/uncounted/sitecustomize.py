@@ -23,7 +23,7 @@ def _make_histogram(self: Histogram, *parts: Any) -> None:
     self.observe = self.observe_all = _do_nothing
 
 
-Histogram.__init__ = _make_histogram  # type: ignore[method-assign]
+Histogram.__init__ = _make_histogram  # type: ignore[method-assign, assignment]
 Counter.inc = Counter.set = _do_nothing  # type: ignore[method-assign]
 for _meter in (RequestMeter, Traffic, CallMeter, PopMetrics):
     for _name in [name for name in vars(_meter) if name.startswith("note")]:
