@@ -39,6 +39,14 @@ function common.count(body, text)
   end
 end
 
+-- Count what the answer to a push says.
+function common.note_push(status, body)
+  if status ~= 201 or string.find(body, 'failed"', 1, true) then
+    failed = failed + 1
+  end
+  messages = messages + common.count(body, 'queued"')
+end
+
 -- The requests of a list, one after the other, for ever.
 function common.in_turn(list)
   local at = 0

@@ -47,8 +47,5 @@ function request()
 end
 
 function response(status, _, body)
-  if status ~= 201 or string.find(body, 'failed"', 1, true) then
-    failed = failed + 1
-  end
-  messages = messages + common.count(body, 'queued"')
+  common.note_push(status, body)
 end

@@ -9,7 +9,7 @@ from typing import IO, NoReturn
 
 
 class RefuseRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect could lead from https to http, or to a server that nobody has chosen."""
+    """A redirect could lead from https to http, or to another server than the configured one."""
 
     def redirect_request(
         self,

@@ -31,7 +31,7 @@ def open_database(database_url: str | None, data_dir: str | None) -> Iterator[st
     """Yield the URL that `find_url` returns, of a server that runs.
 
     Starts the embedded PostgreSQL of a data directory until the end, unless a broker runs on it.
-    A broker that starts meanwhile is told which process has the directory.
+    A broker that starts meanwhile fails, and names the process that has the directory.
     """
     from queenmq.storage.embedded import DataDirInUse, EmbeddedPostgres
 
